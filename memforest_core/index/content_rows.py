@@ -64,9 +64,7 @@ def _cells(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
             "text": text,
             "turns": tuple(date + start for start in turn_starts(row.text, row.turns)),
             "counts": count_terms(text),
-            "session_id": SessionId(row.session_id),
-            "time_start": _seconds(row.time_start),
-            "time_end": _seconds(row.time_end),
+            "place": {"session_id": SessionId(row.session_id)} | _times(row.time_start, row.time_end),
             "waited_s": float(row.age),
         }
         yield row.cell_id, content
@@ -78,8 +76,7 @@ def _facts(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
         content = {
             "text": row.text,
             "counts": count_terms(fact_terms_text(row.text, row.speaker, mentioned)),
-            "time_start": _seconds(row.time_start or mentioned),
-            "time_end": _seconds(row.time_end or mentioned),
+            "place": _times(row.time_start or mentioned, row.time_end or mentioned),
         }
         yield row.fact_id, content
 
@@ -90,16 +87,19 @@ def _nodes(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
             "vector": from_bytes(row.vector),
             "counts": unpack_counts(row.terms),
             "leaves": row.leaf_count,
-            "tree_id": TreeId(row.tree_id),
-            "tree_kind": row.kind,
-            "level": row.level,
-            "is_root": row.parent_id is None,
-            "session_id": SessionId(row.session_id) if row.session_id else None,
-            "time_start": row.time_start / 1e6 if row.time_start is not None else None,
-            "time_end": row.time_end / 1e6 if row.time_end is not None else None,
+            "place": {
+                "tree_id": TreeId(row.tree_id),
+                "tree_kind": row.kind,
+                "level": row.level,
+                "is_root": row.parent_id is None,
+                "session_id": SessionId(row.session_id) if row.session_id else None,
+                "time_start": row.time_start / 1e6 if row.time_start is not None else None,
+                "time_end": row.time_end / 1e6 if row.time_end is not None else None,
+            },
         }
         yield row.node_id, content
 
 
-def _seconds(moment: datetime | None) -> float | None:
-    return moment.timestamp() if moment else None
+def _times(start: datetime | None, end: datetime | None) -> dict[str, object]:
+    """In seconds since 1970."""
+    return {"time_start": start.timestamp() if start else None, "time_end": end.timestamp() if end else None}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvalidSettings
@@ -78,7 +79,8 @@ def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -
         path = Path(settings.index.path)
         served_at = None if owned else read_address(path)
         if served_at is not None:
-            return SocketIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
+            served = SocketIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
+            return cast("VectorIndex", served)
         from memforest_core.index.qdrant.edge_index import EdgeIndex
 
         return EdgeIndex(path, embedder.model, embedder.dimension)

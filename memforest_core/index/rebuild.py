@@ -31,30 +31,18 @@ _POINTS, _ROWS = "points", "rows"
 _MARK, _SWEEP, _SWEPT = "mark", "sweep", "swept"
 
 
-@dataclass(frozen=True, slots=True)
-class Unequal:
-    """The points of a page that disagree with their rows."""
-
-    orphans: tuple[PointKey, ...]
-    """Points without a row in their forest, and those of cold rows."""
-    ahead: Mapping[UUID, int]
-    """Versions of points that are newer than what their row knows to be written."""
-
-
-def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> Unequal:
-    """Compare a page of points with their rows; points that are to be deleted anyway are left out."""
-    found = [(point, rows.get(point.id)) for point in points]
-    orphans = tuple(point.key for point, row in found if row is None or row.cold or row.forest_id != point.forest_id)
-    ahead = {
-        point.id: point.version
-        for point, row in found
-        if row is not None
-        and row.forest_id == point.forest_id
-        and not row.deleted
-        and not row.cold
-        and point.version > row.indexed_version
-    }
-    return Unequal(orphans, ahead)
+def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> tuple[list[PointKey], dict[UUID, int]]:
+    """Of a page of points: orphans, which have no row in their forest or one that is cold; and by their rows the
+    versions of points that are newer than what these know to be written, without those that are deleted anyway."""
+    orphans: list[PointKey] = []
+    ahead: dict[UUID, int] = {}
+    for point in points:
+        row = rows.get(point.id)
+        if row is None or row.cold or row.forest_id != point.forest_id:
+            orphans.append(point.key)
+        elif not row.deleted and point.version > row.indexed_version:
+            ahead[point.id] = point.version
+    return orphans, ahead
 
 
 def missing_points(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRow]:
@@ -104,27 +92,26 @@ class Sweep:
         page = self.index.scan(cursor, PAGE, None if whole else tenant)
         mine = [point for point in page.points if point.tenant == tenant]
         with self.store.indexing(tenant) as rows:
-            found = unequal(mine, rows.point_rows([point.id for point in mine]))
-        gone = [*found.orphans, *self._of_unknown_tenants(page.points)] if whole else list(found.orphans)
-        self.index.delete(gone)
+            orphans, ahead = unequal(mine, rows.point_rows([point.id for point in mine]))
+        unknown: list[PointKey] = []
+        if whole:
+            # Read after the page: a tenant comes before its points.
+            tenants = set(self.collections.tenants())
+            unknown = [point.key for point in page.points if point.tenant not in tenants]
+        self.index.delete([*orphans, *unknown])
         raised = 0
         with self.store.indexing(tenant) as rows:
             if overtake:
-                raised = rows.overtake(found.ahead)
+                raised = rows.overtake(ahead)
             # A row that was added while its point was deleted as an orphan needs the point back.
-            rows.renew_points([key.id for key in found.orphans])
+            rows.renew_points([key.id for key in orphans])
         after = dict(progress) | {
             "cursor": page.cursor or "",
             "points": int(progress.get("points", 0)) + len(page.points),
-            "deleted": int(progress.get("deleted", 0)) + len(gone),
+            "deleted": int(progress.get("deleted", 0)) + len(orphans) + len(unknown),
             "overtaken": int(progress.get("overtaken", 0)) + raised,
         }
         return after, page.cursor is None
-
-    def _of_unknown_tenants(self, points: Sequence[ScannedPoint]) -> list[PointKey]:
-        """Points of tenants that the database does not know. Read after the page: a tenant comes before its points."""
-        known = set(self.collections.tenants())
-        return [point.key for point in points if point.tenant not in known]
 
 
 class Parity(Sweep):

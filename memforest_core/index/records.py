@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID, uuid4
 
-from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import TermCounts, bm25_weights
 from memforest_core.index.vector_index import Point, PointKey, PointKind, SparseVector
 from memforest_core.models.calls import OwnText, Vectors
@@ -50,13 +51,8 @@ class StalePoint:
     vector: Vectors | None = None
     counts: TermCounts = NO_TERMS
     leaves: int = 1
-    tree_id: TreeId | None = None
-    tree_kind: str | None = None
-    level: int | None = None
-    is_root: bool = False
-    session_id: SessionId | None = None
-    time_start: float | None = None
-    time_end: float | None = None
+    place: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of its ``Point``: the tree and level of a node, the session of a cell, its times."""
     waited_s: float | None = None
     """Of a cell that is indexed for the first time: how long ago it was accepted, in seconds, when it was claimed."""
 
@@ -84,13 +80,7 @@ class StalePoint:
             version=self.version,
             dense=self.vector if self.vector is not None else vectors[self.own_text],
             sparse=SparseVector(*bm25_weights(self.counts, self.leaves)),
-            tree_id=self.tree_id,
-            tree_kind=self.tree_kind,
-            level=self.level,
-            is_root=self.is_root,
-            session_id=self.session_id,
-            time_start=self.time_start,
-            time_end=self.time_end,
+            **self.place,
         )
 
 

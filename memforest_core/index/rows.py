@@ -86,6 +86,8 @@ _HOLD_FREE = sa.text(f"""
      WHERE {_UNDER} ORDER BY point_id FOR UPDATE SKIP LOCKED
     """)  # noqa: S608 - a constant of this module
 
+_FORESTS_UNDER = sa.text(f"SELECT DISTINCT forest_id FROM memforest.index_row WHERE {_UNDER}")  # noqa: S608 - as above
+_DELETE_TOMBSTONES = sa.text(f"DELETE FROM memforest.index_row WHERE {_UNDER} AND deleted")  # noqa: S608 - as above
 _HOLD_ONE = sa.text(f"SELECT point_id FROM memforest.index_row WHERE {_UNDER} FOR UPDATE")  # noqa: S608 - as above
 
 _MADE = sa.text(f"""
@@ -102,9 +104,17 @@ _WRITTEN = sa.text("""
 
 _GIVE_BACK = sa.text(f"""
     UPDATE memforest.index_row SET state = 'ready', attempts = greatest(attempts - 1, 0), {_FREE}
-     WHERE tenant_id = :t AND lease_token = :token AND NOT deleted AND point_id = ANY(CAST(:ids AS uuid[]))
-    RETURNING point_id
-    """)  # noqa: S608 - a constant of this module
+     WHERE {_UNDER} AND NOT deleted RETURNING point_id
+    """)  # noqa: S608 - constants of this module
+
+# Without a delay it is no failed try, and a row stays at its place in the queue.
+_GIVE_BACK_FAILED = sa.text(f"""
+    UPDATE memforest.index_row
+       SET state = 'ready', {_FREE}, error_code = :code, error_text = :text,
+           attempts = CASE WHEN CAST(:delay AS float) IS NULL THEN greatest(attempts - 1, 0) ELSE attempts END,
+           available_at = coalesce(clock_timestamp() + make_interval(secs => CAST(:delay AS float)), available_at)
+     WHERE {_UNDER}
+    """)  # noqa: S608 - constants of this module
 
 _RENEW = sa.text(f"""
     UPDATE memforest.index_row i
@@ -134,15 +144,14 @@ _BEHIND_BY_KIND = sa.text(f"""
 _MARK_ALL = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = {NEXT_VERSION}, indexed_version = CASE WHEN :lost THEN 0 ELSE i.indexed_version END,
-           state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), lease_token = NULL,
-           lease_until = NULL, worker_id = NULL
+           state = 'ready', lane = 1, attempts = 0, available_at = clock_timestamp(), {_FREE}
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
     """)  # noqa: S608 - a constant of this package
 
 _OVERTAKE = sa.text(f"""
     UPDATE memforest.index_row i
        SET version = greatest(u.version + 1, {NEXT_VERSION}), state = 'ready', lane = 1, attempts = 0,
-           available_at = clock_timestamp(), lease_token = NULL, lease_until = NULL, worker_id = NULL
+           available_at = clock_timestamp(), {_FREE}
       FROM unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND NOT i.deleted AND u.version > i.indexed_version
     """)  # noqa: S608 - a constant of this package
@@ -159,11 +168,7 @@ _POINT_ROW = (
     *(m.IndexRow.point_id, m.IndexRow.forest_id),
     *(m.IndexRow.version, m.IndexRow.indexed_version, m.IndexRow.deleted, m.IndexRow.cold),
 )
-
-
-def _point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
-    """A row of the columns ``_POINT_ROW``."""
-    return PointRow(row.point_id, ForestId(row.forest_id), row.version, row.indexed_version, row.deleted, row.cold)
+"""As the fields of ``PointRow``."""
 
 
 def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint:
@@ -188,17 +193,8 @@ class IndexRows(VectorRows):
         claimed: list[sa.Row[*tuple[Any, ...]]] = []
         if lease.points:
             claimed += self._run(_MADE, token=lease.token, ids=list(lease.points))
-        claimed += self._db.execute(
-            _CLAIM,
-            {
-                "t": self._tenant,
-                "kinds": [kind.value for kind in kinds],
-                "n": limit,
-                "token": lease.token,
-                "worker": lease.worker,
-                "lease": LEASE_S,
-            },
-        )
+        own = {"token": lease.token, "worker": lease.worker, "lease": LEASE_S}
+        claimed += self._run(_CLAIM, kinds=[kind.value for kind in kinds], n=limit, **own)
         contents = self._contents(claimed)
         return [_stale(row, contents.get(row.point_id)) for row in claimed]
 
@@ -226,12 +222,12 @@ class IndexRows(VectorRows):
         are left out: it is about to change or delete them. ``put_vectors`` belongs into the same transaction.
         """
         ids = list(versions)
-        forests = self._db.scalars(sa.select(m.IndexRow.forest_id).where(*self._under(token, ids)).distinct())
+        forests = self._run(_FORESTS_UNDER, token=token, ids=ids).scalars()
         alive = self.hold_forests([ForestId(forest) for forest in forests])
         rows = self._free_rows(token, ids).all()
         gone = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
         if gone:
-            self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": gone})
+            self._run(_BURY, token=token, ids=gone)
         return frozenset(
             row.point_id
             for row in rows
@@ -241,7 +237,7 @@ class IndexRows(VectorRows):
     def renew_leases(self, token: LeaseToken, points: Sequence[UUID]) -> None:
         """These rows, which the transaction holds, are left to their worker for the whole time of a lease again."""
         if points:
-            self._db.execute(_RENEW_LEASES, {"t": self._tenant, "token": token, "ids": list(points), "lease": LEASE_S})
+            self._run(_RENEW_LEASES, token=token, ids=list(points), lease=LEASE_S)
 
     def finish_points(
         self,
@@ -258,18 +254,17 @@ class IndexRows(VectorRows):
         waited for but the row that is given ``alone``, in a transaction of its own. Of what is in neither the lease was
         lost, or it was buried while the lease held.
         """
-        mine = {"t": self._tenant, "token": token}
         if alone is None:
             held = self._free_rows(token, claimed).scalars().all()
         else:
             held = self._run(_HOLD_ONE, token=token, ids=[alone]).scalars().all()
         ended: set[UUID] = set()
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
-            ids = [id_ for id_ in held if id_ in points]
-            of = {"ids": ids, "versions": [points[id_] for id_ in ids]}
-            ended.update(self._db.scalars(statement, mine | of) if ids else ())
+            if ids := [id_ for id_ in held if id_ in points]:
+                versions = [points[id_] for id_ in ids]
+                ended.update(self._run(statement, token=token, ids=ids, versions=versions).scalars())
         if rest := [id_ for id_ in held if id_ not in ended]:
-            ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": rest}))
+            ended.update(self._run(_GIVE_BACK, token=token, ids=rest).scalars())
         if len(held) == len(claimed):
             return frozenset(ended), frozenset()
         under = self._run(_MADE, token=token, ids=list(claimed)).scalars()
@@ -278,7 +273,7 @@ class IndexRows(VectorRows):
     def release_points(self, lease: PointLease) -> None:
         """Give rows back that were made under a lease: somebody else claims them later."""
         held = self._free_rows(lease.token, list(lease.points)).scalars().all()
-        self._db.execute(_GIVE_BACK, {"t": self._tenant, "token": lease.token, "ids": held})
+        self._run(_GIVE_BACK, token=lease.token, ids=held)
 
     def undo_points(self, token: LeaseToken, points: Sequence[UUID], lost: Sequence[UUID]) -> None:
         """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives.
@@ -287,16 +282,16 @@ class IndexRows(VectorRows):
         """
         ids = sorted(points, key=str)
         self._hold(lost)
-        self._db.execute(sa.delete(m.IndexRow).where(*self._under(token, ids), m.IndexRow.deleted))
-        self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
-        self._db.execute(_GIVE_BACK, {"t": self._tenant, "token": token, "ids": list(lost)})
+        self._run(_DELETE_TOMBSTONES, token=token, ids=ids)
+        self._run(_RENEW, ids=ids)
+        self._run(_GIVE_BACK, token=token, ids=list(lost))
 
     def renew_points(self, points: Sequence[UUID]) -> int:
         """Mark what lives of these points as behind: their points may be missing; how many. Leases stay."""
         if not points:
             return 0
         self._hold(points)
-        return self._db.execute(_RENEW, {"t": self._tenant, "ids": list(points)}).rowcount
+        return self._run(_RENEW, ids=list(points)).rowcount
 
     def give_back_points(
         self, token: LeaseToken, claimed: Sequence[UUID], code: str, text: str, delay_s: float | None = None
@@ -306,19 +301,8 @@ class IndexRows(VectorRows):
         As they were is for an unavailable index: that is no failed try, and they stay at their place in the queue. A
         row that somebody else has locked is leased until that ends.
         """
-        values: dict[str, object] = {"attempts": sa.func.greatest(m.IndexRow.attempts - 1, 0)}
-        if delay_s is not None:
-            later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
-            values = {"available_at": later}
         held = self._free_rows(token, claimed).scalars().all()
-        free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
-        own = sa.update(m.IndexRow).where(*self._under(token, held))
-        self._db.execute(own.values(**free, **values, error_code=code, error_text=text))
-
-    def _under(self, token: LeaseToken, ids: Sequence[UUID]) -> tuple[sa.ColumnElement[bool], ...]:
-        """Those of these rows that are under a lease, which no index knows."""
-        row = m.IndexRow
-        return row.tenant_id == self._tenant, among(row.point_id, ids), row.lease_token == token
+        self._run(_GIVE_BACK_FAILED, token=token, ids=held, code=code, text=text, delay=delay_s)
 
     def _free_rows(self, token: LeaseToken, ids: Sequence[UUID]) -> sa.CursorResult[*tuple[Any, ...]]:
         """Those of these rows under a lease that nobody else has locked, locked in the order of ids."""
@@ -329,12 +313,12 @@ class IndexRows(VectorRows):
 
         Also ``limit`` while nobody knows: a restored store has not been looked at yet, or is being compared.
         """
-        found = self._db.scalar(_BEHIND, {"t": self._tenant, "f": forest, "n": limit})
+        found = self._run(_BEHIND, f=forest, n=limit).scalar()
         return min(int(found or 0), limit)
 
     def behind_by_kind(self) -> Mapping[PointKind, int]:
         """How many rows of each kind are behind, over all forests."""
-        return {PointKind(kind): count for kind, count in self._db.execute(_BEHIND_BY_KIND, {"t": self._tenant})}
+        return {PointKind(kind): count for kind, count in self._run(_BEHIND_BY_KIND)}
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The forest of an owner."""
@@ -354,8 +338,7 @@ class IndexRows(VectorRows):
         living = self._after(after, forest, limit).where(~m.IndexRow.deleted)
         picked = [row.point_id for row in self._db.execute(living)]
         self._hold(picked)
-        values = {"t": self._tenant, "ids": picked, "lost": lost}
-        marked = self._db.execute(_MARK_ALL, values).rowcount if picked else 0
+        marked = self._run(_MARK_ALL, ids=picked, lost=lost).rowcount if picked else 0
         return max(picked, default=None), marked
 
     def _hold(self, points: Sequence[UUID]) -> None:
@@ -368,15 +351,16 @@ class IndexRows(VectorRows):
 
     def point_rows(self, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         """The rows of these points."""
-        found = self._db.execute(
-            sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, among(m.IndexRow.point_id, ids))
-        )
-        return {row.point_id: _point_row(row) for row in found}
+        found = self._db.execute(self._rows(among(m.IndexRow.point_id, ids)))
+        return {row.point_id: PointRow(*row) for row in found}
+
+    def _rows(self, *where: sa.ColumnElement[bool]) -> sa.Select[*tuple[Any, ...]]:
+        return sa.select(*_POINT_ROW).where(m.IndexRow.tenant_id == self._tenant, *where)
 
     def written_rows(self, after: UUID | None, limit: int, forest: ForestId | None = None) -> Sequence[PointRow]:
         """The next rows, of one forest or of all, in the order of ids that say that the index has their point."""
         done = (m.IndexRow.state == WorkState.DONE, ~m.IndexRow.deleted, ~m.IndexRow.cold)
-        return [_point_row(row) for row in self._db.execute(self._after(after, forest, limit).where(*done))]
+        return [PointRow(*row) for row in self._db.execute(self._after(after, forest, limit).where(*done))]
 
     def point_ids(self, after: UUID | None, limit: int, forest: ForestId) -> Sequence[UUID]:
         """The points of the next rows of a forest, in order, whatever their state."""
@@ -385,7 +369,7 @@ class IndexRows(VectorRows):
     def _after(self, after: UUID | None, forest: ForestId | None, limit: int) -> sa.Select[*tuple[Any, ...]]:
         """The next rows in the order of ids, of one forest or of all."""
         row = m.IndexRow
-        rows = sa.select(*_POINT_ROW).where(row.tenant_id == self._tenant, row.point_id > (after or _FIRST))
+        rows = self._rows(row.point_id > (after or _FIRST))
         return (rows if forest is None else rows.where(row.forest_id == forest)).order_by(row.point_id).limit(limit)
 
     def overtake(self, versions: Mapping[UUID, int]) -> int:
@@ -397,9 +381,7 @@ class IndexRows(VectorRows):
             return 0
         ids = list(versions)
         self._hold(ids)
-        return self._db.execute(
-            _OVERTAKE, {"t": self._tenant, "ids": ids, "versions": list(versions.values())}
-        ).rowcount
+        return self._run(_OVERTAKE, ids=ids, versions=list(versions.values())).rowcount
 
     def mark_missing(self, rows: Sequence[PointRow], found: Mapping[UUID, int]) -> int:
         """Mark rows as behind whose point is missing, or has only the version ``found``; how many.
@@ -408,14 +390,10 @@ class IndexRows(VectorRows):
         """
         if not rows:
             return 0
-        values = {
-            "t": self._tenant,
-            "ids": [row.id for row in rows],
-            "versions": [row.version for row in rows],
-            "found": [found.get(row.id, 0) for row in rows],
-        }
-        self._hold([row.id for row in rows])
-        return self._db.execute(_MARK_MISSING, values).rowcount
+        ids = [row.id for row in rows]
+        self._hold(ids)
+        versions, seen = [row.version for row in rows], [found.get(row.id, 0) for row in rows]
+        return self._run(_MARK_MISSING, ids=ids, versions=versions, found=seen).rowcount
 
     def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
         """Account for model calls."""

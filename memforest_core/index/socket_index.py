@@ -9,7 +9,7 @@ import socketserver
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -21,11 +21,10 @@ from uuid import UUID
 import structlog
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
-from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError, place_of
 from memforest_core.index.qdrant.collection_schema import collection_name
 from memforest_core.index.qdrant.point_encoding import batches
-from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, ScanPage, VectorIndex
+from memforest_core.index.vector_index import Point, VectorIndex
 
 MAX_BODY = 32 * 2**20
 """Bytes of a request: 256 points of 4,096 dimensions are 25 million."""
@@ -121,7 +120,7 @@ class _Connection(HTTPConnection):
 
 
 class SocketIndex:
-    """The index of the node that answers at ``path``. Thread-safe; a node that is gone is an IndexUnavailable.
+    """The ``VectorIndex`` of the node at ``path``. Thread-safe; a node that is gone is an IndexUnavailable.
 
     Each call has a connection of its own, which costs 0.3 ms, and may be made twice: a point that is there in its
     version stays as it is.
@@ -137,44 +136,23 @@ class SocketIndex:
     def name(self) -> str:
         return self._name
 
-    def prepare(self) -> None:
-        """See that the node serves this collection. Raises InvalidSettings for another one, IndexUnavailable."""
-        self._call("prepare")
-
     def upsert(self, points: Sequence[Point]) -> None:
         for batch in batches(points):
             self._call("upsert", points=batch)
 
-    def delete(self, keys: Sequence[PointKey]) -> None:
-        self._call("delete", keys=keys)
-
-    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
-        found: list[Hits] = self._call("search", queries=queries)
-        return found
-
-    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        found: dict[UUID, int] = self._call("versions", keys=keys)
-        return found
-
     def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
         return frozenset[UUID]().union(*(self._call("differing", points=part) for part in batches(points)))
 
-    def set_aside(self) -> None:
-        self._call("set_aside")
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The other calls, with the arguments and results of the ``VectorIndex``."""
+        if name not in CALLS:
+            raise AttributeError(name)
+        names = CALLS[name].arguments.model_fields
 
-    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
-        return int(self._call("count", tenant=tenant, forest_id=forest_id))
+        def called(*given: Any, **named: Any) -> Any:
+            return self._call(name, **dict(zip(names, given, strict=False)), **named)
 
-    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        page: ScanPage = self._call("scan", cursor=cursor, limit=limit, tenant=tenant)
-        return page
-
-    def read_mark(self) -> str | None:
-        mark: str | None = self._call("read_mark")
-        return mark
-
-    def write_mark(self, mark: str) -> None:
-        self._call("write_mark", mark=mark)
+        return called
 
     def close(self) -> None:
         """Later calls fail with IndexUnavailable. The node's index stays open."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
-from memforest_core.domain.ids import KNOWN_IDS, ForestId, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.errors import InvalidSettings
 
 
@@ -31,18 +31,6 @@ def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
 
 
 DenseVector = Annotated[NDArray[np.float32], GetPydanticSchema(_as_numbers)]
-
-
-def _as_known(_source: Any, _handler: Any) -> core_schema.CoreSchema:
-    """JSON of an id as Postgres writes it. A recall names a thousand points: their ids are looked up, not parsed."""
-    return core_schema.no_info_after_validator_function(
-        KNOWN_IDS.__getitem__,
-        core_schema.str_schema(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
-        serialization=core_schema.plain_serializer_function_ser_schema(str),
-    )
-
-
-RowId = Annotated[UUID, GetPydanticSchema(_as_known)]
 
 
 class PointKind(StrEnum):
@@ -110,7 +98,7 @@ class IndexFilter:
     tree_ids: tuple[TreeId, ...] = ()
     tree_kinds: tuple[str, ...] = ()
     session_ids: tuple[SessionId, ...] = ()
-    ids: tuple[RowId, ...] | None = None
+    ids: tuple[UUID, ...] | None = None
     """Score just these points; an empty tuple finds nothing."""
     overlaps: tuple[float, float] | None = None
     """Keep points whose [time_start, time_end] touches this interval, in seconds since 1970."""
@@ -139,7 +127,7 @@ class Hits:
     """What one query found, by columns of equal length, as a recall needs its thousand hits. Iterating gives each
     ``Hit``."""
 
-    ids: list[RowId]
+    ids: list[UUID]
     kinds: list[PointKind]
     scores: list[float]
 

@@ -165,10 +165,6 @@ def _load() -> Any:
         each.handle_async_request = bounded(each.handle_async_request)
     # Its class of messages refuses a content in parts, as some servers write it.
     litellm.Message.__init__ = _in_one(litellm.Message.__init__)
-    # Of 21 MB, and only read to make the text next to it.
-    litellm.utils.json_data = None
-    # Imported by the first call otherwise, which would be half a second slower.
-    importlib.import_module("openai.resources")
     return litellm
 
 

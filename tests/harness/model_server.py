@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from typing import Any, Self
 
 from tests.harness import model_answers
@@ -24,15 +25,19 @@ from tests.harness.model_faults import CONTENT_FAULTS, Fault, FaultPlan
 Answer = Callable[[Mapping[str, Any]], str | Mapping[str, Any]]
 """Gives the text of a message, or the message."""
 
-_REASONS = {
-    200: "OK",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
+_ERRORS = {
+    Fault.RATE_LIMIT: (429, "slow down", "rate_limit_exceeded"),
+    Fault.SERVER_ERROR: (500, "the server had an error", "server_error"),
+    Fault.OVERLOADED: (503, "overloaded", "overloaded"),
+    Fault.UNAUTHORIZED: (401, "Incorrect API key provided", "invalid_api_key"),
+    Fault.FORBIDDEN: (403, "this key may not use the model", "forbidden"),
+    Fault.UNKNOWN_MODEL: (404, "the model does not exist", "model_not_found"),
+    Fault.CONTEXT_LENGTH: (400, "This model's maximum context length is 4096 tokens.", "context_length_exceeded"),
+    Fault.CONTENT_FILTER: (
+        400,
+        "The request was rejected as a result of our safety system.",
+        "content_policy_violation",
+    ),
 }
 _SECRET_HEADERS = frozenset({"authorization", "api-key", "x-api-key"})
 DRIBBLE_S = 0.2
@@ -246,27 +251,11 @@ class ModelServer:
 
     def _respond(self, path: str, body: Mapping[str, Any], fault: Fault | None) -> _Response:
         wait = {} if self.retry_after_s is None else {"retry_after": f"{self.retry_after_s:g}"}
-        match fault:
-            case Fault.RATE_LIMIT:
-                return _error(429, "slow down", "rate_limit_exceeded", **wait)
-            case Fault.SERVER_ERROR:
-                return _error(500, "the server had an error", "server_error")
-            case Fault.OVERLOADED:
-                return _error(503, "overloaded", "overloaded", **wait)
-            case Fault.UNAUTHORIZED:
-                return _error(401, "Incorrect API key provided", "invalid_api_key")
-            case Fault.FORBIDDEN:
-                return _error(403, "this key may not use the model", "forbidden")
-            case Fault.UNKNOWN_MODEL:
-                return _error(404, "the model does not exist", "model_not_found")
-            case Fault.BAD_REQUEST:
-                return _error(400, f"cannot read: {model_answers.last_user_text(body)}", "invalid")
-            case Fault.CONTEXT_LENGTH:
-                message = "This model's maximum context length is 4096 tokens."
-                return _error(400, message, "context_length_exceeded")
-            case Fault.CONTENT_FILTER:
-                message = "The request was rejected as a result of our safety system."
-                return _error(400, message, "content_policy_violation")
+        if fault in _ERRORS:
+            status, message, code = _ERRORS[fault]
+            return _error(status, message, code, **(wait if status in (429, 503) else {}))
+        if fault is Fault.BAD_REQUEST:
+            return _error(400, f"cannot read: {model_answers.last_user_text(body)}", "invalid")
         if path.endswith("/chat/completions"):
             return self._chat(body, fault)
         if path.endswith("/embeddings"):
@@ -334,7 +323,7 @@ class ModelServer:
         if fault is Fault.BROKEN_BODY:
             payload = b"<html>gateway</html>"
         lines = [
-            f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
+            f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}",
             "content-type: application/json",
             f"content-length: {len(payload)}",
             *(f"{name}: {value}" for name, value in response.headers.items()),

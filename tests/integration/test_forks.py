@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.models.calls import Embedder
+from memforest_core.models.accounting import StepSettings
+from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
 from memforest_core.models.limits.limited_models import LimitedEmbedder
 from memforest_core.models.limits.model_limits import ModelLimits
@@ -77,10 +78,10 @@ def test_a_child_does_not_wait_for_what_other_threads_held_at_the_fork(reported:
 
 def test_a_child_takes_locks_that_another_thread_held_at_the_fork(reported: Stack, embedder: Embedder) -> None:
     limits = CallLimits(None, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
-    limited = LimitedEmbedder(embedder, limits, "key", batch=8, timeout_s=30)
+    limited = LimitedEmbedder(embedder, limits, StepSettings("key", concurrency=8), 8)
     visits = reported.services.visits
     locks: list[AbstractContextManager[object]] = [
-        limits.own._lock,
+        limits.own("key")._lock,
         limits._calling,
         visits._lock,
         reported.services.producer.wakeups._lock,
@@ -92,7 +93,7 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(reported: Stac
             for lock in locks:
                 held.enter_context(lock)
             for _ in range(8):
-                held.enter_context(limited._slots)
+                held.enter_context(limited._slots[Step.EMBED])
             taken.set()
             ended.wait()
 

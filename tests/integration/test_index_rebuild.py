@@ -24,11 +24,10 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.errors import IndexUnavailable
 from memforest_core.index import cli as command
 from memforest_core.index.generations import GenerationState, parse_generation
 from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
-from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import PORTION_S, Indexer
@@ -305,13 +304,6 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
 
 
 # Generations
-
-
-def test_equal_marks_change_nothing(grown: Stack) -> None:
-    before = grown.services.index.read_mark()
-    assert settle(grown) is GenerationState.SAME
-    assert grown.services.index.read_mark() == before
-    assert grown.rows("SELECT count(*) FROM memforest.maintenance WHERE state <> 'done'")[0][0] == 0
 
 
 def test_a_first_mark_over_an_empty_index_compares_nothing(pipeline: Stack) -> None:
@@ -766,19 +758,6 @@ def test_a_row_that_is_locked_while_a_portion_is_stored_is_written_with_its_vect
 
 
 # Start-up and commands
-
-
-def test_a_collection_of_another_dimension_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with qdrant(tmp_path) as (_, port):
-        url = f"http://127.0.0.1:{port}"
-        right = QdrantServerIndex.at(url, None, "model", 8, 5.0)
-        wrong = QdrantServerIndex.at(url, None, "model", 12, 5.0)
-        wrong._name = right.name
-        wrong.prepare()
-        with pytest.raises(InvalidSettings, match=r"dimension 12.*needs dimension 8.*drop the collection and rebuild"):
-            right.prepare()
-        right.close()
-        wrong.close()
 
 
 def test_the_commands_rebuild_and_tell_how_far_it_is(

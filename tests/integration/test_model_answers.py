@@ -43,35 +43,8 @@ def changed(**fields: Any) -> str:
 GOOD = of(*ALL)
 READ_AT_ONCE: dict[str, Message] = {
     "nulls": changed(quote=None, value=None, subject=None, entities=None, scene=None, when=None, previous_value=None),
-    "null summaries": of(*ALL, summaries=None),
-    "no summaries": json.dumps({"items": ALL}),
-    "texts as other values": changed(scene=7, when=["last", "week"], quote=None, attribute=None, value=3.0),
-    "booleans": changed(value=True),
-    "entities as objects": changed(entities=[{"name": "Bergen", "type": "city"}]),
-    "entities as a text": changed(entities="Bergen, Pip"),
-    "unknown words": changed(change="moved", polarity="?", modality="certain", origin="Kim"),
-    "empty words": changed(change="", polarity="", modality="", origin=""),
-    "long fields": changed(scene="home/move " * 90, quote=" ".join(TURNS[0] for _ in range(90))),
-    "turns as numbers": of(*({**item, "turns": item["turns"][0]} for item in ALL)),
-    "turns as texts": of(*({**item, "turns": [f"T{item['turns'][0]}"]} for item in ALL)),
     "some turns that are not there": of(*({**item, "turns": [*item["turns"], 99]} for item in ALL)),
-    "fields of its own": changed(confidence=0.9, reasoning={"why": ["said so"]}),
-    "fences": f"```json\n{GOOD}\n```",
-    "prose with braces": f"Here {{it}} is:\n{GOOD}\nNote: I left {{empty}} fields out.",
     "thoughts": f"<think>Turn [1] says {{moved}}.</think>{GOOD}",
-    "thoughts without a beginning": f"Turn [1] says {{moved}}.\n</think>\n{GOOD}",
-    "trailing commas": GOOD.replace("}]", "},]").replace("}, {", "},\n{"),
-    "comments": GOOD.replace('"summaries"', '// nothing\n"summaries"'),
-    "single quotes": repr(json.loads(GOOD) | {"note": None}),
-    "a bad escape": GOOD.replace("a nurse at", "a nurse\\-at", 1),
-    "a line break in a text": GOOD.replace("moved to Bergen.", "moved\nto Bergen.", 1),
-    "quotes in a text": GOOD.replace("named Pip", 'named "Pip"', 1),
-    "a bare array": json.dumps(ALL),
-    "an object a line": "\n".join(map(json.dumps, ALL)),
-    "a wrapper": json.dumps({"result": {"items": ALL}}),
-    "another name": json.dumps({"facts": ALL}),
-    "as a text": json.dumps(GOOD),
-    "an empty object first": f'{{"items": [], "summaries": []}}\n{GOOD}',
     "a tool call": {
         "tool_calls": [{"id": "1", "type": "function", "function": {"name": "extraction", "arguments": GOOD}}]
     },
@@ -183,20 +156,3 @@ def test_a_long_conversation_of_unreadable_answers_costs_two_calls_a_window(answ
     calls = [call for call in answered.model.requests[first:] if wants_extraction(call.body)]
     assert len(calls) == 4
     assert answered.pipeline.memory.status(owner, "s2").verbatim == 8
-
-
-def test_a_null_in_each_item_of_sixteen_turns_costs_one_call_a_window(answered: Answered) -> None:
-    def each(body: Mapping[str, Any]) -> str:
-        lines = [line.partition(" ") for line in last_user_text(body).splitlines()]
-        numbered = [(int(number), text) for number, _, text in lines if number.isdigit() and ": " in text]
-        return of(*({"text": text.replace(": I ", " "), "turns": [n], "value": None} for n, text in numbered))
-
-    owner = "sixteen nulls"
-    turns = [f"I paid {number} dollars for a lamp." for number in range(16)]
-    answered.model.answer = lambda body: each(body) if wants_extraction(body) else "A title."
-    first = len(answered.model.requests)
-    answered.pipeline.memory.client.enqueue(owner, "s1", said(*turns, name="Kim"))
-    answered.pipeline.drive()
-
-    assert len([call for call in answered.model.requests[first:] if wants_extraction(call.body)]) == 2
-    assert len(answered.facts(owner)) == 16

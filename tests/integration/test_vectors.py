@@ -126,15 +126,6 @@ def test_a_reduction_that_fails_after_others_did_its_work_delays_nothing(running
     assert running.rows("SELECT reduce_available_at > now(), reduce_failures FROM memforest.forest") == [(False, 0)]
 
 
-def test_a_turn_that_joins_a_waiting_cell_leaves_no_vector_of_the_shorter_text(running: Stack) -> None:
-    running.memory.append("bert", "s", MOVED[0])
-    running.services.indexer.run_one(running.tenant, running.runtime.worker, (PointKind.CELL,))
-    assert running.rows("SELECT count(*) FROM memforest.vector") == [(1,)]
-    running.memory.append("bert", "s", MOVED[1])
-    running.drive()
-    assert violations(running) == {}
-
-
 def test_verify_finds_and_collects_orphan_vectors(running: Stack) -> None:
     running.memory.ingest("bert", "s", MOVED)
     running.drive()

@@ -93,7 +93,7 @@ class Vectors:
     def of(self, unit: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
         """The cosines with a vector of length one of those of these rows that are there."""
         with self._lock:
-            keys = {row: self._keys[row] for row in rows if row in self._keys}
+            keys = {row: key for row, key in zip(rows, map(self._keys.get, rows), strict=True) if key is not None}
             if not keys:
                 return {}
             vectors = np.asarray(self._index.get(np.array(list(keys.values()), np.uint64), dtype="f32"))
@@ -144,9 +144,12 @@ class ForestIndex:
         wanted = query.filter
         [kind] = wanted.kinds
         if only_named(query):
-            rows = [row for row in wanted.ids or () if row not in changed]
-            scores, rest = self._scores_of(query, unit, rows)
-            rest += [row for row in wanted.ids or () if row in changed]
+            # Ids are hashed in Python: of a thousand only where something changed.
+            named = list(wanted.ids or ())
+            scores, rest = self._scores_of(
+                query, unit, [row for row in named if row not in changed] if changed else named
+            )
+            rest += [row for row in named if row in changed] if changed else []
             return Hits.of_kind(kind, list(scores), list(scores.values())), rest
         n = engine_limit(query) + len(changed)
         if isinstance(query.vector, SparseVector):

@@ -18,7 +18,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.errors import ModelUnavailable
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.token_vectors import TokenVectors
 
@@ -136,14 +135,14 @@ class _Call(Generic[Row]):
         self.tokens = tokens
         self.rows: list[Row | None] = [None] * len(tokens)
         self.missing = len(tokens)
-        self.failed = False
+        self.error: BaseException | None = None
         self.ready = threading.Event()
 
 
 _Waiting = tuple[int, _Call[Row], int]
 """When it came (a number that grows), who waits for it, and its place in the call."""
-_Groups = dict[int, deque[_Waiting[Row]]]
-"""Waiting rows by padded length, none empty; those of a length in the order in which they came."""
+_Groups = dict[tuple[bool, int], deque[_Waiting[Row]]]
+"""Waiting rows by padded length, those that are not urgent separately; none empty, each in the order they came in."""
 
 
 class Batches(Generic[Row]):
@@ -161,66 +160,58 @@ class Batches(Generic[Row]):
         self._batch_tokens = batch_tokens
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-embed")
         self._lock = threading.Lock()
-        self._urgent: _Groups[Row] = {}
-        self._queued: _Groups[Row] = {}
+        self._waiting: _Groups[Row] = {}
         self._came = count()
 
     def rows(self, tokens: Sequence[Ids], *, urgent: bool) -> list[Row]:
-        """One row per token list, in order; urgent rows go before all others that wait. Raises what the run raised, or
-        ModelUnavailable if it failed in another caller's batch."""
+        """One row per token list, in order; urgent rows go before all others that wait. Raises what the run raised."""
         if not tokens:
             return []
         call: _Call[Row] = _Call(tokens)
         lengths = [padded(len(ids), self._rounding) for ids in tokens]
-        groups = self._urgent if urgent else self._queued
         with self._lock:
             # The longest first: a long run at the end would leave the other threads idle.
             for position in sorted(range(len(tokens)), key=lambda place: -lengths[place]):
-                groups.setdefault(lengths[position], deque()).append((next(self._came), call, position))
+                group = (not urgent, lengths[position])
+                self._waiting.setdefault(group, deque()).append((next(self._came), call, position))
         # As many runs as these rows need by themselves; in common batches some find nothing left.
-        runs = [
-            self._pool.submit(self._run_next)
-            for length in set(lengths)
-            for _ in range(-(-lengths.count(length) // self._fitting(length)))
-        ]
+        for length in set(lengths):
+            for _ in range(-(-lengths.count(length) // self._fitting(length))):
+                self._pool.submit(self._run_next)
         call.ready.wait()
-        if call.failed:
-            for run in runs:
-                run.result()
-            raise ModelUnavailable("The embedding model failed on a batch shared with other texts.")
+        if call.error is not None:
+            raise call.error
         return cast("list[Row]", call.rows)
 
     def _fitting(self, length: int) -> int:
         return max(1, min(self._batch_size, self._batch_tokens // length))
 
     def _take(self) -> list[_Waiting[Row]]:
+        """The rows of the next run: urgent ones first, of those the length that waits longest."""
         with self._lock:
-            groups = self._urgent or self._queued
-            if not groups:
+            if not self._waiting:
                 return []
-            length, rows = min(groups.items(), key=lambda group: group[1][0][0])
-            taken = [rows.popleft() for _ in range(min(len(rows), self._fitting(length)))]
+            group = min(self._waiting, key=lambda each: (each[0], self._waiting[each][0][0]))
+            rows = self._waiting[group]
+            taken = [rows.popleft() for _ in range(min(len(rows), self._fitting(group[1])))]
             if not rows:
-                del groups[length]
+                del self._waiting[group]
             return taken
 
     def _run_next(self) -> None:
         taken = self._take()
         if not taken:
             return
-        found: Sequence[Row] | None = None
+        found: Sequence[Row | None] = [None] * len(taken)
+        failed: BaseException | None = None
         try:
             found = self._run([call.tokens[position] for _, call, position in taken])
-        finally:
-            self._deliver(taken, found)
-
-    def _deliver(self, taken: Sequence[_Waiting[Row]], found: Sequence[Row] | None) -> None:
+        except BaseException as error:  # noqa: BLE001 - raised to the callers that wait
+            failed = error
         with self._lock:
-            for row, (_, call, position) in enumerate(taken):
-                if found is None:
-                    call.failed = True
-                else:
-                    call.rows[position] = found[row]
+            for row, (_, call, position) in zip(found, taken, strict=True):
+                call.rows[position] = row
+                call.error = call.error or failed
                 call.missing -= 1
                 if call.missing == 0:
                     call.ready.set()

@@ -7,9 +7,7 @@ import math
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -134,8 +132,6 @@ T = TypeVar("T")
 
 REST_S = 3.0
 """After a failure nobody calls Redis for this long; then one caller tries, at the price of one timeout."""
-MOST_LEFT = 1_000
-"""Permits that calls of one process may leave behind in an outage; the rest expire."""
 PAUSE_CACHED_S = 0.25
 """An answer of ``paused`` is cached this long in the process."""
 SHORTEST_NAP_S = 0.02
@@ -206,7 +202,6 @@ class CallLimits:
         self._outage = OutagePause(first_s=REST_S, longest_s=REST_S)
         self._own_limits = limits.share(processes)
         self._of_own: dict[str, ModelShare] = {}
-        self._left: deque[tuple[str, str]] = deque(maxlen=MOST_LEFT)
         self._pauses: dict[str, tuple[float, float]] = {}
         self._closing = threading.Event()
         self._calling = threading.Condition()
@@ -251,7 +246,7 @@ class CallLimits:
         return self._of_own.setdefault(model, ModelShare(self._own_limits))
 
     def _try(self, model: str, name: str, tokens: int, hold_s: float) -> tuple[Admission, CallPermit | None]:
-        shared = self._ask(lambda ledger: ledger.admit(model, name, tokens, hold_s), permit=(model, name))
+        shared = self._ask(lambda ledger: ledger.admit(model, name, tokens, hold_s))
         if shared is not None:
             admission, shared_at = shared[0], shared[1]
         else:
@@ -277,25 +272,20 @@ class CallLimits:
     def settle_shared(self, model: str, end: CallEnd) -> Fault | None:
         """Note the end of a call for all workers, if Redis is there; a permit that is not ended expires."""
         fault = self._ask(lambda ledger: ledger.settle(model, end))
-        if fault is None:
-            self._left.append((model, end.permit))
         if end.outcome in _TROUBLE:
             self._pauses.pop(model, None)
         return fault
 
-    def _ask(self, question: Callable[[RedisLedger], T], *, permit: tuple[str, str] | None = None) -> T | None:
-        """Redis's answer, None while it is unavailable. A question without an answer may leave ``permit`` behind."""
+    def _ask(self, question: Callable[[RedisLedger], T]) -> T | None:
+        """Redis's answer, None while it is unavailable. A permit whose question or end is lost expires."""
         if self._shared is None or not self._begin():
             return None
         try:
-            self._give_back(self._shared)
             answer = question(self._shared)
         except RedisError as error:
             if self._outage.failed():
                 reason = type(error).__name__
                 log.warning("shared_limits_unavailable", error=reason, until_then="own share of the limits")
-            if permit is not None:
-                self._left.append(permit)
             return None
         finally:
             self._end()
@@ -315,17 +305,6 @@ class CallLimits:
         with self._calling:
             self._calls -= 1
             self._calling.notify_all()
-
-    def _give_back(self, ledger: RedisLedger) -> None:
-        """After an outage: end the permits that calls left behind, which would block others until they expire."""
-        with suppress(IndexError):  # another thread had the last one
-            while True:
-                model, name = self._left.popleft()
-                try:
-                    ledger.settle(model, CallEnd(CallOutcome.UNMADE, name))
-                except RedisError:
-                    self._left.append((model, name))
-                    raise
 
     def close(self) -> None:
         """Release connections; a caller that still waits for a permit gives up. Waits a second at most for answers of

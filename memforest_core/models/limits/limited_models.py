@@ -91,56 +91,62 @@ FAILED_CALLS = FailedCalls()
 """Of this process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
-    """A call: its step, its model, the name under which that is limited, its deadline and its input."""
-
-    step: Step
-    model: str
-    key: str
-    timeout_s: float
-    named: str
-
-
 class LimitedCalls:
-    """Gets a permit before each call and says how it ended."""
+    """Waits for a slot of its step and gets a permit before each call, and says how it ended."""
 
-    def __init__(self, limits: CallLimits, wait_s: float) -> None:
-        """``wait_s``: how long a call waits for its permit."""
+    def __init__(self, limits: CallLimits, steps: Mapping[Step, StepSettings], wait_s: float) -> None:
+        """``steps``: what the model was opened with; ``wait_s``: how long a call waits for its permit."""
         self._limits = limits
+        self._steps = dict(steps)
         self._wait_s = wait_s
+        self._slots = {step: threading.BoundedSemaphore(each.concurrency) for step, each in steps.items()}
+
+    def _called(
+        self, step: Step, named: str, tokens: int, call: Callable[[], Answer], check: Callable[[], Answer] | None = None
+    ) -> Answer:
+        """One call of about ``tokens`` tokens with the input of this name. After a failure that may be the input's,
+        ``check`` is called to see whether the model answers; None: nothing is checked."""
+        settings = self._steps[step]
+        hint = "" if step in (Step.EMBED, Step.RERANK) else " (see MEMFOREST_LLM__CONCURRENCY)"
+        what = f"All {settings.concurrency} slots of step {step}"
+        with slot_of(self._slots[step], settings.timeout_s, what, hint):
+            return self._permitted(step, settings, named, tokens, call, check)
 
     def _permitted(
-        self, called: Called, tokens: int, call: Callable[[], Answer], check: Callable[[], Answer] | None = None
+        self,
+        step: Step,
+        settings: StepSettings,
+        named: str,
+        tokens: int,
+        call: Callable[[], Answer],
+        check: Callable[[], Answer] | None,
     ) -> Answer:
-        """One call of about ``tokens`` tokens. After a failure that may be the input's, ``check`` is called to see
-        whether the model answers; None: nothing is checked."""
-        step, timeout_s, longest_s = called.step, called.timeout_s, self._limits.retry_after_longest_s
-        wait_s, hold_s = min(self._wait_s, QUERY_WAIT_S.get(step, self._wait_s)), timeout_s + HOLD_GRACE_S
-        named, urgent = called.named, step in QUERY_WAIT_S
-        with self._limits.acquire(called.key, tokens, wait_s, hold_s=hold_s, named=named, urgent=urgent) as permit:
+        key = limit_key(settings.model, settings.api_base)
+        wait_s, hold_s = min(self._wait_s, QUERY_WAIT_S.get(step, self._wait_s)), settings.timeout_s + HOLD_GRACE_S
+        urgent = step in QUERY_WAIT_S
+        with self._limits.acquire(key, tokens, wait_s, hold_s=hold_s, named=named, urgent=urgent) as permit:
             try:
                 answer = call()
             except MemForestError as error:
                 if isinstance(error, RetryableError) and error.retry_after is not None:
-                    error.retry_after = min(error.retry_after, longest_s)
+                    error.retry_after = min(error.retry_after, self._limits.retry_after_longest_s)
                 # A short check says nothing about a slow model.
                 checks = check is not None and error.code != TIMED_OUT and not isinstance(error, _OWN_FAULTS)
                 # A call that the provider refused used nothing; of other failed calls nobody knows.
                 used = 0 if isinstance(error, ModelRateLimited | ModelRejected) else None
                 fault = permit.done(error, used, checks=checks)
-                FAILED_CALLS.tell(step.value, model=called.model, error=error)
+                FAILED_CALLS.tell(step.value, model=settings.model, error=error)
                 error.of_input = fault.alone or (
-                    fault.check and check is not None and self._checked(called, check, error)
+                    fault.check and check is not None and self._checked(step, settings, check, error)
                 )
                 raise
             permit.done(None, tokens_of(answer.record))
             return answer
 
-    def _checked(self, called: Called, check: Callable[[], Answer], error: MemForestError) -> bool:
+    def _checked(self, step: Step, settings: StepSettings, check: Callable[[], Answer], error: MemForestError) -> bool:
         """Whether the model answers a text that nobody sent; what that costs is added to the failed call's record."""
         try:
-            answer = self._permitted(replace(called, named=CHECK), estimated_tokens([CHECK_TEXT]), check)
+            answer = self._permitted(step, settings, CHECK, estimated_tokens([CHECK_TEXT]), check, None)
         except MemForestError:
             return False
         if isinstance(error.call, CallRecord):
@@ -161,12 +167,8 @@ class LimitedChat(LimitedCalls):
     def __init__(
         self, chat: ChatModel, limits: CallLimits, steps: Mapping[Step, StepSettings], *, wait_s: float = WAIT_S
     ) -> None:
-        """``steps``: what ``chat`` was opened with."""
-        super().__init__(limits, wait_s)
+        super().__init__(limits, steps, wait_s)
         self._chat = chat
-        self._steps = dict(steps)
-        # The model has slots too; waited for there, a permit would be held by a call that does not begin.
-        self._slots = {step: threading.BoundedSemaphore(each.concurrency) for step, each in steps.items()}
 
     def model_name(self, step: Step) -> str:
         """The configured model of a step."""
@@ -178,14 +180,10 @@ class LimitedChat(LimitedCalls):
         settings = self._steps.get(step)
         if settings is None:
             return self._chat.complete(request)
-        what, hint = f"All {settings.concurrency} slots of step {step}", " (see MEMFOREST_LLM__CONCURRENCY)"
         named = request.input or input_name(message.content for message in request.messages)
-        key = limit_key(settings.model, settings.api_base)
-        called = Called(step, settings.model, key, settings.timeout_s, named)
         ask = ChatRequest(step, (Message("user", CHECK_TEXT),), max_tokens=CHECK_MAX_TOKENS)
         check = None if step in QUERY_WAIT_S else lambda: self._chat.complete(ask)
-        with slot_of(self._slots[step], settings.timeout_s, what, hint):
-            return self._permitted(called, _estimate(request, settings), lambda: self._chat.complete(request), check)
+        return self._called(step, named, _estimate(request, settings), lambda: self._chat.complete(request), check)
 
 
 @renewed_in_child
@@ -194,15 +192,11 @@ class LimitedEmbedder(LimitedCalls):
     is made without a permit. Thread-safe."""
 
     def __init__(
-        self, embedder: Embedder, limits: CallLimits, key: str, *, batch: int, timeout_s: float, wait_s: float = WAIT_S
+        self, embedder: Embedder, limits: CallLimits, settings: StepSettings, batch: int, *, wait_s: float = WAIT_S
     ) -> None:
-        """``key``: the name under which the model is limited; the rest as ``embedder`` was opened with."""
-        super().__init__(limits, wait_s)
+        super().__init__(limits, {Step.EMBED: settings}, wait_s)
         self._embedder = embedder
-        self._key = key
         self._batch = batch
-        self._timeout_s = timeout_s
-        self._slots = threading.BoundedSemaphore(CONCURRENCY)
 
     @property
     def model(self) -> str:
@@ -228,16 +222,11 @@ class LimitedEmbedder(LimitedCalls):
         embed: Callable[[Sequence[str]], Embedded],
         check: Callable[[], Embedded] | None = None,
     ) -> Embedded:
-        def request(batch: Sequence[str]) -> Embedded:
-            named = (BATCH if len(batch) < len(texts) or len(batch) > 1 else "") + input_name(batch)
-            called = Called(Step.EMBED, self.model, self._key, self._timeout_s, named)
-            with slot_of(self._slots, self._timeout_s, f"All embedding requests to {self.model}"):
-                return self._permitted(called, estimated_tokens(batch), lambda: embed(batch), check)
-
         def bisected(batch: Sequence[str]) -> Embedded:
-            """As ``request``; after a failure that is the batch's, halves are tried until the texts are known."""
+            """One request; after a failure that is the batch's, halves are tried until the texts are known."""
+            named = (BATCH if len(batch) < len(texts) or len(batch) > 1 else "") + input_name(batch)
             try:
-                return request(batch)
+                return self._called(Step.EMBED, named, estimated_tokens(batch), lambda: embed(batch), check)
             except MemForestError as error:
                 if not error.of_input:
                     raise
@@ -259,13 +248,9 @@ class LimitedEmbedder(LimitedCalls):
 class LimitedReranker(LimitedCalls):
     """A provider's rerank model within the limits. Thread-safe."""
 
-    def __init__(self, reranker: Reranker, limits: CallLimits, key: str, *, timeout_s: float) -> None:
-        """``key``: the name under which the model is limited; the rest as ``reranker`` was opened with."""
-        super().__init__(limits, WAIT_S)
+    def __init__(self, reranker: Reranker, limits: CallLimits, settings: StepSettings) -> None:
+        super().__init__(limits, {Step.RERANK: settings}, WAIT_S)
         self._reranker = reranker
-        self._key = key
-        self._timeout_s = timeout_s
-        self._slots = threading.BoundedSemaphore(CONCURRENCY)
 
     @property
     def model(self) -> str:
@@ -276,9 +261,8 @@ class LimitedReranker(LimitedCalls):
         """As the port says; ModelRateLimited and ModelPaused also come from the limits."""
         # The model reads the question with each text.
         tokens = estimated_tokens([*texts, *[question] * len(texts)])
-        called = Called(Step.RERANK, self.model, self._key, self._timeout_s, input_name([question, *texts]))
-        with slot_of(self._slots, self._timeout_s, f"All rerank requests to {self.model}"):
-            return self._permitted(called, tokens, lambda: self._reranker.rerank(question, texts))
+        named = input_name([question, *texts])
+        return self._called(Step.RERANK, named, tokens, lambda: self._reranker.rerank(question, texts))
 
 
 def _estimate(request: ChatRequest, settings: StepSettings) -> int:
@@ -314,17 +298,20 @@ def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings) -> Li
 
 def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSettings) -> Embedder:
     """An embedding model within the limits; the built-in one has none."""
-    key = embedding_key(settings)
-    if key is None:
+    if embedding_key(settings) is None:
         return embedder
-    return LimitedEmbedder(embedder, limits, key, batch=settings.batch, timeout_s=settings.timeout_s)
+    return LimitedEmbedder(embedder, limits, _of(settings), settings.batch)
 
 
 def limit_reranker(reranker: Reranker | None, limits: CallLimits, settings: RerankSettings) -> Reranker | None:
     """A provider's rerank model within the limits; one in this process has none."""
     if reranker is None or settings.model is None:
         return reranker
-    return LimitedReranker(reranker, limits, limit_key(settings.model, settings.api_base), timeout_s=settings.timeout_s)
+    return LimitedReranker(reranker, limits, _of(settings))
+
+
+def _of(settings: EmbeddingSettings | RerankSettings) -> StepSettings:
+    return StepSettings(settings.model or "", settings.api_base, timeout_s=settings.timeout_s, concurrency=CONCURRENCY)
 
 
 def chat_key(settings: LlmSettings, step: Step) -> str | None:

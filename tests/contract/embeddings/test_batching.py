@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from memforest_core.errors import ModelUnavailable
 from memforest_core.models.embedders.batching import Batches, Ids
 
 Vector = NDArray[np.float32]
@@ -38,8 +36,7 @@ def batches(run: Recorder, *, batch_size: int = 8) -> Batches[Vector]:
 
 
 def waiting(shared: Batches[Vector]) -> int:
-    groups = (*shared._queued.values(), *shared._urgent.values())
-    return sum(len(group) for group in groups)
+    return sum(map(len, shared._waiting.values()))
 
 
 def settle(shared: Batches[Vector], count: int) -> None:
@@ -98,9 +95,7 @@ def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
         assert first.result()[0][0] == 1.0
         assert other.result()[0][0] == 15.0
         errors = [future.exception(timeout=5) for future in broken]
-    assert sorted(type(error).__name__ for error in errors) == ["MemoryError", "ModelUnavailable"]
-    with pytest.raises((MemoryError, ModelUnavailable)):
-        broken[0].result()
+    assert [type(error) for error in errors] == [MemoryError, MemoryError]
 
 
 def test_nothing_in_nothing_out() -> None:

@@ -47,13 +47,6 @@ def test_the_dimension_is_found_by_one_request(server: ModelServer) -> None:
     assert len(server.requests) == 1
 
 
-def test_the_first_answer_gives_the_dimension_too(server: ModelServer) -> None:
-    model = embedder(server)
-    model.embed(TEXTS[:1])
-    assert model.dimension == HASH_DIMENSION
-    assert len(server.requests) == 1
-
-
 def test_vectors_are_unit_rows_in_the_order_of_the_texts(server: ModelServer) -> None:
     # The server answers in reverse order, with indexes.
     done = embedder(server).embed(TEXTS)

@@ -41,14 +41,6 @@ def test_vectors_are_near_those_of_the_wheels_graph(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(fast @ fast.T, plain @ plain.T, atol=0.04)
 
 
-def test_a_texts_vector_does_not_depend_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = embedder(monkeypatch, fast=True)
-    together = made.embed(TEXTS * 20).vectors
-    for place, text in enumerate(TEXTS):
-        alone = made.embed([text]).vectors[0]
-        assert all((together[place + len(TEXTS) * time] == alone).all() for time in range(20))
-
-
 @pytest.mark.parametrize(
     ("flags", "fast"),
     [
@@ -62,10 +54,6 @@ def test_it_is_used_where_8_bit_products_lose_nothing(tmp_path: Path, flags: str
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"processor\t: 0\nmodel name\t: avx512_vnni, by name only\nflags\t\t: {flags}\n")
     assert has_fast_products(cpuinfo) is fast
-
-
-def test_a_machine_that_does_not_describe_its_processor_has_the_wheels_graph(tmp_path: Path) -> None:
-    assert not has_fast_products(tmp_path / "missing")
 
 
 def test_another_model_is_refused(tmp_path: Path) -> None:

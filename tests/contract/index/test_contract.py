@@ -99,14 +99,6 @@ class TestWrites:
             [hits] = index.search([querying(direction(1), kinds=(kind,), ids=(one.id,), limit=1)])
             assert [hit.id for hit in hits] == expected
 
-    def test_deleted_points_are_gone_and_unknown_ids_are_ignored(self, index: VectorIndex) -> None:
-        stored, gone = point(), point()
-        index.upsert([stored, gone])
-        index.delete([gone.key, *keys(uuid4())])
-        index.delete([])
-        assert found(index) == [stored.id]
-        assert index.versions([stored.key, gone.key]) == {stored.id: 1}
-
     def test_a_deleted_point_can_be_written_again(self, index: VectorIndex) -> None:
         one = point(version=5)
         index.upsert([one])
@@ -114,20 +106,11 @@ class TestWrites:
         index.upsert([replace(one, version=1)])
         assert index.versions([one.key]) == {one.id: 1}
 
-    def test_writing_nothing_is_fine(self, index: VectorIndex) -> None:
-        index.upsert([])
-        assert index.count(ACME) == 0
-
     def test_a_point_without_terms_is_found_by_its_vector_only(self, index: VectorIndex) -> None:
         silent = point(sparse=SparseVector((), ()))
         index.upsert([silent, point()])
         assert silent.id in found(index)
         assert silent.id not in found(index, terms(t1=1.0))
-
-    def test_preparing_again_deletes_nothing(self, index: VectorIndex) -> None:
-        index.upsert([point()])
-        index.prepare()
-        assert index.count(ACME) == 1
 
 
 TREE, OTHER_TREE, SESSION, OTHER_SESSION = (named(n) for n in ("t1", "t2", "s1", "s2"))
@@ -342,9 +325,6 @@ class TestManyAtOnce:
         assert [[hit.id for hit in hits] for hits in answers[:DIMENSION]] == [[each.id] for each in axes]
         assert [len(hits) for hits in answers[DIMENSION:]] == [0, 0, 1, 0]
 
-    def test_no_queries_no_answers(self, index: VectorIndex) -> None:
-        assert index.search([]) == []
-
     def test_two_thousand_points_with_many_versions(self, index: VectorIndex) -> None:
         points = [point(version=1 + at % 7, sparse=terms(t1=1.0)) for at in range(2_000)]
         index.upsert(points)
@@ -394,9 +374,6 @@ class TestRefusals:
     def test_a_vector_that_is_not_numbers_is_refused(self, index: VectorIndex) -> None:
         with pytest.raises(InvariantViolated, match="finite"):
             index.upsert([point(dense=direction(math.nan))])
-
-    def test_the_name_carries_model_and_dimension(self, index: VectorIndex) -> None:
-        assert "acme-tiny-embed-v1-384" in index.name
 
     def test_after_close_every_call_says_that_it_is_closed(self, index: VectorIndex) -> None:
         index.close()

@@ -164,15 +164,6 @@ def test_a_write_that_the_engine_ignores_is_refused_and_the_files_are_set_aside(
     index.close()
 
 
-@pytest.mark.parametrize("ending", [damaging.VECTORS, damaging.PAYLOAD])
-def test_files_of_a_stopped_node_are_read_for_damage(copied: Path, ending: str) -> None:
-    [shard] = copied.glob("memforest-*")
-    assert read_all(shard) == len(points())
-    damaging.scramble(copied, ending, random.Random(2))
-    with pytest.raises(IndexDamaged):
-        read_all(shard)
-
-
 def test_the_doctor_reads_the_index_of_a_node_that_does_not_run(copied: Path) -> None:
     data = copied.parent / "node"
     shutil.copytree(copied, data / "qdrant")

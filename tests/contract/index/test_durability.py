@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
@@ -103,18 +101,6 @@ def test_a_second_process_gets_an_error_that_the_directory_is_taken(tmp_path: Pa
             EdgeIndex(tmp_path, MODEL, DIMENSION).prepare()
 
 
-def test_a_closed_index_opens_again_with_everything_in_it(tmp_path: Path) -> None:
-    one = point(version=4)
-    first = EdgeIndex(tmp_path, MODEL, DIMENSION)
-    first.prepare()
-    first.upsert([one])
-    first.close()
-    second = EdgeIndex(tmp_path, MODEL, DIMENSION)
-    second.prepare()
-    assert second.versions([one.key]) == {one.id: 4}
-    second.close()
-
-
 def test_indexes_of_several_models_and_dimensions_share_a_directory(tmp_path: Path) -> None:
     indexes = [EdgeIndex(tmp_path, model, size) for model, size in (("a/b", 4), ("a/b", 8), ("a-b", 8))]
     assert len({index.name for index in indexes}) == 3
@@ -160,27 +146,6 @@ def test_a_collection_of_another_dimension_is_refused_with_what_to_do(qdrant_htt
     with pytest.raises(InvalidSettings, match=r"dimension 4 where.*dimension 384.*rebuild"):
         mine.prepare()
     mine.close()
-
-
-def test_many_workers_prepare_at_once(qdrant_http: QdrantHttp) -> None:
-    workers = [QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5) for _ in range(6)]
-    prepared: list[UUID] = []
-
-    def start(worker: QdrantServerIndex) -> None:
-        worker.prepare()
-        one = point()
-        worker.upsert([one])
-        prepared.append(one.id)
-
-    threads = [threading.Thread(target=start, args=(worker,)) for worker in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(prepared) == 6
-    assert workers[0].count(ACME) == 6
-    for worker in workers:
-        worker.close()
 
 
 def test_a_server_that_dies_and_comes_back_has_its_points_and_its_clients(tmp_path: Path) -> None:

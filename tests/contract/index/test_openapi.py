@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from typing import Any
 
 import httpx
@@ -108,11 +107,6 @@ def test_every_operation_was_exercised(recorded: list[httpx.Request]) -> None:
     }
 
 
-def test_a_new_collection_is_spread_as_it_is_set(recorded: list[httpx.Request]) -> None:
-    (made,) = (body(r) for r in recorded if (r.method, operation(r.method, r.url.path)) == ("PUT", COLLECTION))
-    assert (made["shard_number"], made["replication_factor"]) == (6, 2)
-
-
 def test_writes_wait_until_they_are_applied(recorded: list[httpx.Request]) -> None:
     writes = [r for r in recorded if r.url.path.endswith(("/index", "/batch", "/delete"))]
     writes = [r for r in writes if "query" not in r.url.path]
@@ -135,38 +129,3 @@ def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Re
     assert searched[1]["params"]["idf"]["corpus"]["must"] == [
         {"key": "forest", "match": {"value": str(space(ACME, ALICE))}}
     ]
-
-
-@pytest.mark.parametrize(
-    ("path_end", "spoil"),
-    [
-        ("/points/batch", lambda sent: sent["operations"][0]["upsert"]["points"][0].pop("id")),
-        ("/points/batch", lambda sent: sent["operations"][0]["upsert"].update(update_filtr={"must": []})),
-        (
-            "/points/batch",
-            lambda sent: sent["operations"][0]["upsert"]["update_filter"]["must"][0].update(range={"less": 3}),
-        ),
-        ("/query/batch", lambda sent: sent["searches"][0].update(limit="many")),
-        ("/query/batch", lambda sent: sent["searches"][1]["params"].update(idf={"corpus": 3})),
-        ("/query/batch", lambda sent: sent["searches"][0].update(query=[0.1] * 9 + ["x"])),
-        ("/points/count", lambda sent: sent["filter"]["must"][0].update(match={"values": "x"})),
-        ("/points/delete", lambda sent: sent.update(points="all")),
-        ("/index", lambda sent: sent.update(field_schema={"type": "wordish"})),
-    ],
-)
-def test_a_broken_body_is_seen(
-    recorded: list[httpx.Request], path_end: str, spoil: Any, qdrant_http: QdrantHttp
-) -> None:
-    request = next(r for r in recorded if r.url.path.endswith(path_end) and r.method in ("PUT", "POST"))
-    broken = deepcopy(body(request))
-    spoil(broken)
-    assert fault(request, broken) is not None
-    answer = httpx.request(request.method, str(request.url), json=broken)
-    assert answer.status_code == 400
-    assert "Format error" in answer.json()["status"]["error"]
-
-
-def test_an_unknown_path_method_or_parameter_is_seen() -> None:
-    assert problem("POST", "/collections/c/points/serch", {}, {}) is not None
-    assert problem("PATCH", "/collections/c/points/count", {}, {}) is not None
-    assert problem("GET", "/collections/c", {"wait": "true"}, None) is not None

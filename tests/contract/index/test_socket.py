@@ -30,7 +30,7 @@ from memforest_core.index.socket_index import (
     read_address,
     write_address,
 )
-from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
+from tests.contract.index.builders import ACME, DIMENSION, MODEL
 from tests.harness.stack import copy_index
 
 SEARCH = (
@@ -91,17 +91,6 @@ def test_only_its_user_can_connect(place: Path) -> None:
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert place.stat().st_uid == os.geteuid()
-
-
-def test_what_one_process_writes_the_owner_has(owner: EdgeIndex, running: SocketServer, place: Path) -> None:
-    one = point()
-    other = client(place)
-    other.prepare()
-    other.upsert([one])
-    assert owner.versions([one.key]) == {one.id: 1}
-    owner.delete([one.key])
-    assert other.count(ACME) == 0
-    other.close()
 
 
 def test_the_index_of_a_stopped_node_is_unavailable_until_it_starts_again(owner: EdgeIndex, place: Path) -> None:

@@ -27,10 +27,9 @@ from memforest_core.models.limits.limited_models import (
 )
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.litellm_requests import LitellmEmbedder
 from memforest_core.models.model_opening import open_chat, open_embedder
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
-from tests.contract.limits.limited import limits_of, unavailable
+from tests.contract.limits.limited import limits_of
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
@@ -191,33 +190,12 @@ class FakeEmbedder:
 class TestEmbedder:
     def test_each_request_has_its_permit_and_the_records_add_up(self, opened: Opened) -> None:
         fake = FakeEmbedder()
-        model = LimitedEmbedder(
-            fake, opened(limits_of(requests_per_minute=20)), "fake", batch=4, timeout_s=1.0, wait_s=0
-        )
+        model = LimitedEmbedder(fake, opened(limits_of(requests_per_minute=20)), StepSettings("fake"), 4, wait_s=0)
         embedded = model.embed(["a"] * 6)
         assert (fake.requests, embedded.vectors.shape) == ([4, 2], (6, 1))
         assert (embedded.record.prompt_tokens, embedded.record.cost_usd, embedded.record.latency_ms) == (6, 1.0, 4.0)
         with pytest.raises(ModelRateLimited):
             model.embed_query(["a"])
-
-    def test_its_outage_pauses_the_others(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        model = LimitedEmbedder(
-            FakeEmbedder(unavailable(), unavailable(), unavailable()), one, "fake", batch=4, timeout_s=1.0
-        )
-        for _ in range(3):
-            with pytest.raises(ModelUnavailable):
-                model.embed(["a"])
-        with pytest.raises(ModelPaused):
-            model.embed(["a"])
-        assert other.paused("fake") > 0
-
-    def test_over_http(self, server: ModelServer, opened: Opened) -> None:
-        inner = LitellmEmbedder("openai/vectors", api_base=server.url, batch_size=2)
-        model = LimitedEmbedder(inner, opened(), "vectors", batch=2, timeout_s=5.0)
-        assert model.embed([]).vectors.shape == (0, model.dimension)
-        assert model.embed(["a", "b", "c"]).vectors.shape == (3, model.dimension)
-        assert model.model == "openai/vectors"
 
 
 class TestWiring:

@@ -205,18 +205,6 @@ class TestTokensPerMinute:
         end = CallEnd(CallOutcome.ANSWERED, "p", NOW, reserved=500, used=40)
         assert settle(state, given, end, under_way=1, now=NOW).tokens == pytest.approx(10.0)
 
-    def test_what_was_used_beyond_the_estimate_is_owed(self) -> None:
-        given = limits(tokens_per_minute=1_000)
-        state, _ = ask(ModelState(), given, tokens=10)
-        end = CallEnd(CallOutcome.ANSWERED, "p", NOW, reserved=10, used=400)
-        assert settle(state, given, end, under_way=1, now=NOW).tokens == pytest.approx(50 - 400)
-
-    def test_unknown_use_counts_as_estimated(self) -> None:
-        given = limits(tokens_per_minute=1_000)
-        state, _ = ask(ModelState(), given, tokens=10)
-        end = CallEnd(CallOutcome.UNAVAILABLE, "p", NOW, reserved=10)
-        assert settle(state, given, end, under_way=1, now=NOW).tokens == pytest.approx(40.0)
-
 
 class TestConcurrency:
     @pytest.mark.parametrize(
@@ -236,10 +224,6 @@ class TestRateLimited:
         _, admission = ask(state, limits(), NOW + 2)
         assert (admission.verdict, admission.wait_s) == (Verdict.PAUSED, 5.0)
         assert ask(state, limits(), NOW + 7)[1].verdict is Verdict.GRANTED
-
-    def test_a_shorter_wait_does_not_end_a_longer_one(self) -> None:
-        state = self.limited(self.limited(ModelState(), NOW, NOW - 1, wait=7.0), NOW, NOW - 1, wait=1.0)
-        assert state.paused_until == NOW + 7
 
     def test_calls_that_were_under_way_together_lower_the_factor_once(self) -> None:
         state = self.limited(ModelState(), NOW, NOW - 1, wait=1.0)
@@ -288,10 +272,6 @@ class TestRateLimited:
             state = self.limited(state, NOW + round_, NOW + round_ - 0.5, wait=0.0, calls=1)
         assert ceiling(state, limits(), NOW + 6) == LEAST_MEASURED
         assert ceiling(state, limits(concurrent_calls=2), NOW + 6) == 2
-
-    def test_with_a_rate_the_rate_falls_and_not_the_calls_at_once(self) -> None:
-        state = self.limited(ModelState(), NOW, NOW - 1, wait=0.0, calls=20)
-        assert ceiling(state, limits(requests_per_minute=60, concurrent_calls=30), NOW) == 30
 
     def test_a_429_is_no_failure_of_the_circuit(self) -> None:
         state = after(OUTAGE, OUTAGE)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
+from memforest_core.errors import ModelAuthFailed, ModelRateLimited
 from memforest_core.models.limits.call_limits import PREFIX, CallLimits, RedisLedger
 from memforest_core.models.limits.model_limits import ModelPaused
 from tests.contract.limits.limited import MODEL, limited, limits_of, refused, unavailable
@@ -80,12 +80,6 @@ class TestTogether:
                 assert j - i + 1 <= 61 + 19 * (started[j] - first + 0.5)
         assert len(started) >= 100
 
-    def test_processes_do_not_exceed_tokens_per_minute(self, redis_url: str) -> None:
-        with callers(redis_url, 2, threads=4, seconds=2.0, call_s=0.0, tokens_per_minute=6_000) as running:
-            started = [first for first, _ in spans(running, 20)]
-        # 6,000 a minute: a burst of 300 tokens, then 95 a second, 10 tokens each, and one call over.
-        assert 40 <= len(started) <= 30 + 1 + 9.5 * (started[-1] - started[0] + 0.3)
-
     def test_processes_do_not_exceed_concurrent_calls(self, redis_url: str) -> None:
         with callers(redis_url, 3, threads=6, seconds=2.0, call_s=0.05, concurrent_calls=5) as running:
             calls = spans(running, 20)
@@ -96,26 +90,6 @@ class TestTogether:
             peak = max(peak, under_way)
         assert peak == 5
         assert len(calls) >= 60
-
-    def test_threads_of_one_process_share_too(self, opened: Opened) -> None:
-        limits, active, peak, lock = opened(limits_of(concurrent_calls=3)), 0, 0, threading.Lock()
-
-        def work() -> None:
-            nonlocal active, peak
-            with limits.acquire(MODEL, 1, 20.0, hold_s=30.0):
-                with lock:
-                    active += 1
-                    peak = max(peak, active)
-                time.sleep(0.02)
-                with lock:
-                    active -= 1
-
-        threads = [threading.Thread(target=work) for _ in range(12)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-        assert peak == 3
 
 
 class TestPermits:
@@ -130,18 +104,6 @@ class TestPermits:
             assert caught.value.call is None
 
         assert within(1.0, refused_at_once), "it is known that waiting is in vain"
-
-    def test_a_waiting_call_starts_when_another_ends(self, opened: Opened) -> None:
-        limits, other = opened(limits_of(concurrent_calls=1)), opened(limits_of(concurrent_calls=1))
-
-        def waiting() -> None:
-            held = other.acquire(MODEL, 1, 0.0, hold_s=30.0)
-            threading.Timer(0.3, held.done, (None,)).start()
-            started = time.monotonic()
-            call(limits, wait_s=5.0)
-            assert time.monotonic() - started >= 0.25
-
-        assert within(2.0, waiting)
 
     def test_a_permit_is_given_back_once_however_it_ends(self, opened: Opened) -> None:
         limits = opened(limits_of(concurrent_calls=1))
@@ -198,17 +160,6 @@ class TestPermits:
             assert answered.is_set()
             querying.result()
 
-    def test_a_permit_held_too_long_ends(self, opened: Opened) -> None:
-        one, other = opened(limits_of(concurrent_calls=1)), opened(limits_of(concurrent_calls=1))
-
-        def waiting() -> None:
-            one.acquire(MODEL, 1, 0.0, hold_s=0.5)
-            started = time.monotonic()
-            call(other, wait_s=5.0)
-            assert time.monotonic() - started >= 0.4
-
-        assert within(2.0, waiting)
-
 
 def refuses(limits: CallLimits) -> bool:
     try:
@@ -219,21 +170,6 @@ def refuses(limits: CallLimits) -> bool:
 
 
 class TestRateLimited:
-    def test_one_workers_retry_after_pauses_the_others(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-
-        def pausing() -> None:
-            call(one, limited(0.6))
-            assert 0.4 < other.paused(MODEL) <= 0.6
-            with pytest.raises(ModelRateLimited) as caught:
-                call(other)
-            assert caught.value.retry_after == pytest.approx(0.6, abs=0.15)
-            started = time.monotonic()
-            call(other, wait_s=5.0)
-            assert time.monotonic() - started > 0.4
-
-        assert within(2.0, pausing, tries=3)
-
     @pytest.mark.parametrize("minutes", [-5, 5])
     def test_a_worker_whose_clock_is_wrong_waits_as_long(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch, minutes: int
@@ -245,38 +181,8 @@ class TestRateLimited:
         call(other, wait_s=5.0)
         call(one)
 
-    def test_it_lowers_the_rate_of_the_others(self, opened: Opened) -> None:
-        given = limits_of(requests_per_minute=2_400)
-        one, other = opened(given), opened(given)
-        call(one, limited(0.0))
-        call(one, limited(0.0))
-        for _ in range(200):
-            try:
-                call(other)
-            except ModelRateLimited:
-                break
-        started = time.monotonic()
-        for _ in range(10):
-            call(other, wait_s=5.0)
-        # A quarter of 38 a second, at least.
-        assert time.monotonic() - started > 0.7
-
 
 class TestCircuit:
-    def test_failures_of_two_workers_open_it_for_all(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        call(one, unavailable())
-        call(other, unavailable())
-        assert other.paused(MODEL) == 0.0
-        call(one, unavailable())
-        with pytest.raises(ModelPaused) as caught:
-            call(other, wait_s=5.0)
-        assert isinstance(caught.value, ModelUnavailable)
-        assert (caught.value.code, caught.value.call) == ("model_paused", None)
-        assert 0.2 < (caught.value.retry_after or 0) <= 0.4
-        assert one.paused(MODEL) > 0.2
-        until(lambda: other.paused(MODEL) > 0.0, 0.3)
-
     def test_a_refused_key_pauses_at_once_and_says_what_to_fix(self, opened: Opened) -> None:
         one, other = opened(), opened()
         call(one, refused())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 import traceback
 from collections.abc import Iterator
@@ -84,10 +83,6 @@ def test_cached_tokens_cost_their_own_price_and_else_as_the_others(server: Model
     assert chat(server, price=Price(2.0)).complete(request()).record.cost_usd == pytest.approx(12 * 2.0 / 1e6)
 
 
-def test_a_model_without_a_known_price_costs_nothing(server: ModelServer) -> None:
-    assert chat(server).complete(request()).record.cost_usd == 0.0
-
-
 def test_a_model_in_the_price_list_costs_what_the_list_says(server: ModelServer) -> None:
     reply = chat(server, model="openai/gpt-4o-mini").complete(request())
     assert 0 < reply.record.cost_usd < 0.001
@@ -106,11 +101,6 @@ def test_the_request_carries_messages_schema_limits_and_headers(server: ModelSer
     assert call.body["response_format"]["json_schema"]["name"] == "facts"
     assert (call.body["max_tokens"], call.body["temperature"]) == (77, 0.2)
     assert call.headers["x-team"] == "memory"
-
-
-def test_a_request_without_a_schema_sends_no_response_format(server: ModelServer) -> None:
-    chat(server).complete(request(schema=None))
-    assert "response_format" not in server.requests[0].body
 
 
 def test_each_step_uses_its_own_model(server: ModelServer) -> None:
@@ -194,26 +184,6 @@ def test_calls_one_after_the_other_share_a_connection(server: ModelServer) -> No
     assert server.opened == 1
 
 
-def test_a_refused_connection_is_unavailable_at_once(warm: None) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        settings = StepSettings("openai/test-model", url, "key-1", timeout_s=5)
-
-        def refused() -> None:
-            with pytest.raises(ModelUnavailable, match="ConnectionRefusedError"):
-                LitellmChat({Step.EXTRACT: settings}).complete(request())
-
-        assert within(2, refused)
-
-
-def test_a_missing_key_is_said_before_any_request(warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    model = LitellmChat({Step.EXTRACT: StepSettings("openai/gpt-4o-mini")})
-    with pytest.raises(ModelAuthFailed, match="MEMFOREST_LLM__API_KEY"):
-        model.complete(request())
-
-
 def test_a_server_without_a_key_never_gets_another_providers_key(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,17 +222,6 @@ def test_no_conversation_text_leaves_in_errors_or_logs(
     assert SECRET not in caplog.text
 
 
-def test_a_success_prints_and_logs_no_conversation_text(
-    server: ModelServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with caplog.at_level(logging.DEBUG):
-        chat(server).complete(request())
-        time.sleep(0.1)  # litellm's success handlers run behind the call
-    printed = capfd.readouterr()
-    assert SECRET not in caplog.text + printed.out + printed.err
-    assert ANSWER not in caplog.text + printed.out + printed.err
-
-
 def test_a_model_that_takes_no_temperature_is_not_sent_one(server: ModelServer) -> None:
     chat(server, model="openai/o3-mini").complete(request(max_tokens=99))
     body = server.requests[0].body
@@ -276,7 +235,3 @@ def test_a_url_with_a_password_is_not_repeated_in_errors(server: ModelServer) ->
     with pytest.raises(ModelUnavailable) as caught:
         chat(server, api_base=url).complete(request())
     assert "hunter2" not in str(caught.value)
-
-
-def test_settings_do_not_print_their_key() -> None:
-    assert "key-1" not in repr(StepSettings("openai/m", api_key="key-1"))

@@ -66,15 +66,6 @@ def test_scores_do_not_depend_on_order_or_company(reranker: Reranker) -> None:
     assert together == backwards == alone
 
 
-def test_fifty_texts_of_all_lengths_are_scored_in_one_call(reranker: Reranker) -> None:
-    texts = [" ".join(["bob"] * (n % 5) + ["lorem"] * (7 * n % 90)) for n in range(50)]
-    assert reranker.rerank(QUESTION, texts).scores == [float(n % 5) for n in range(50)]
-
-
-def test_equal_texts_get_equal_scores(reranker: Reranker) -> None:
-    assert reranker.rerank(QUESTION, ["bob", "dog", "bob"]).scores == [1.0, 0.0, 1.0]
-
-
 def test_a_call_is_recorded(reranker: Reranker) -> None:
     record = reranker.rerank(QUESTION, TEXTS).record
     assert (record.step, record.model, record.outcome) == (Step.RERANK, reranker.model, "ok")

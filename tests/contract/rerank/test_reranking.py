@@ -15,10 +15,6 @@ from memforest_core.settings import RerankSettings
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder
 
 
-def test_there_is_none_unless_one_is_named() -> None:
-    assert open_reranker(RerankSettings()) is None
-
-
 def test_a_directory_opens_a_local_one(tmp_path: Path) -> None:
     model = open_reranker(RerankSettings(path=cross_encoder(tmp_path)))
     assert isinstance(model, OnnxCrossEncoder)

@@ -111,14 +111,6 @@ def of_facts(rows: Sequence[UUID]) -> list[PointKey]:
     return [PointKey(*FACTS, row) for row in rows]
 
 
-def test_a_forest_that_is_searched_seldom_has_no_index() -> None:
-    engine = Engine()
-    indexes = Indexes(engine)
-    for _ in range(SEARCHES_BEFORE - 1):
-        assert indexes.near(FACTS, unit(1), 3) is None
-    assert engine.built == 0
-
-
 def test_a_forest_that_is_searched_often_has_one() -> None:
     indexes = Indexes(Engine())
     searched_often(indexes)
@@ -181,16 +173,6 @@ def test_what_is_written_while_an_index_is_built_is_named() -> None:
     assert near.changed == {ROWS[0]}
 
 
-def test_the_engine_answers_when_too_much_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CHANGED", 2)
-    indexes = Indexes(Engine())
-    searched_often(indexes)
-    indexes.forget(of_facts(ROWS[:3]))
-    assert indexes.near(FACTS, unit(1), 3) is None
-    settled(indexes)
-    assert indexes.near(FACTS, unit(1), 3) is not None
-
-
 def test_the_engine_answers_when_much_of_a_small_forest_has_changed() -> None:
     """Given 40 rows of which four changed, then the engine scores these; with a fifth one it answers alone, until they
     are read."""
@@ -245,16 +227,6 @@ def test_the_forest_that_was_searched_longest_ago_loses_its_index(monkeypatch: p
     searched_often(indexes, OTHERS)
     assert indexes.near(OTHERS, unit(1), 3) is not None
     assert indexes.near(FACTS, unit(1), 3) is None
-
-
-def test_searches_of_endless_forests_are_not_counted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KNOWN", 3)
-    indexes = Indexes(Engine())
-    for number in range(10):
-        indexes.near((ACME, ForestId(UUID(int=100 + number))), unit(1), 3)
-    assert len(indexes._known) == 3
-    searched_often(indexes)
-    assert indexes.near(FACTS, unit(1), 3) is not None
 
 
 def test_an_engine_that_fails_is_read_later(caplog: pytest.LogCaptureFixture) -> None:

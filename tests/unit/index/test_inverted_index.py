@@ -49,15 +49,6 @@ def by_hand(points: Mapping[UUID, Point], question: SparseVector) -> dict[UUID, 
     return {row: score for row, score in scores.items() if score > 0.0}
 
 
-def test_a_rare_term_counts_more() -> None:
-    """Given three points that contain a term and one that contains another as strongly, then that one is ahead."""
-    points = {(row := UUID(int=number)): worded(row, FACT, terms({7: 1.0})) for number in range(10, 13)}
-    points[ONE] = worded(ONE, FACT, terms({8: 1.0}))
-    found = dict(filled(points).scores(terms({7: 1.0, 8: 1.0})).best(FACT, 10))
-    assert found == pytest.approx(by_hand(points, terms({7: 1.0, 8: 1.0})))
-    assert max(found, key=found.__getitem__) == ONE
-
-
 def test_kinds_and_roots_are_found_separately() -> None:
     """Given a fact, a root and a node below it with the same word, then each is found as what it is."""
     word = terms({7: 1.0})
@@ -95,12 +86,6 @@ def test_what_it_does_not_know_is_named() -> None:
     assert found_of == {}
     assert unknown == [ONE, later, wordless]
     assert len(index) == 3
-
-
-def test_an_empty_one_finds_nothing() -> None:
-    scores = InvertedIndex().scores(terms({7: 1.0}))
-    assert scores.best(FACT, 5) == []
-    assert scores.of(FACT, [ONE]) == ({}, [ONE])
 
 
 @pytest.mark.parametrize("seed", range(8))
