@@ -16,16 +16,16 @@ from memforest_core.observe.records import (
     CallFilter,
     CostBy,
     Costs,
+    DrawnNode,
     ForestState,
     LoggedCall,
     ModelCalls,
     Overview,
     Spent,
     SystemState,
-    TreeNode,
     TreeOverview,
 )
-from memforest_core.observe.rows import ObserveRows, ObserveStore
+from memforest_core.observe.rows import ObserveRows
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
@@ -39,14 +39,14 @@ MAX_NAMED = 8
 
 def open_inspection(engine: Engine, settings: Settings) -> InspectionService:
     """Over a connection pool: it needs no index and no models."""
-    return InspectionService(ObserveStore(engine), settings.worker.dead_after_s, settings.only_english)
+    return InspectionService(engine, settings.worker.dead_after_s, settings.only_english)
 
 
 @dataclass(frozen=True, slots=True)
 class InspectionService:
     """Reads only; every answer is one transaction's view."""
 
-    store: ObserveStore
+    engine: Engine
     dead_after_s: float
     """A worker that is silent for longer counts as dead."""
     only_english: str = ""
@@ -54,7 +54,7 @@ class InspectionService:
 
     def system(self, tenant: TenantId) -> SystemState:
         """Schema, workers, and the tenant's totals. Raises StoreUnavailable, InvalidSettings."""
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             return SystemState(
                 schema_revision=rows.revision(),
                 schema_needed=head_revision(),
@@ -68,24 +68,24 @@ class InspectionService:
 
     def forest(self, tenant: TenantId, owner: str) -> ForestState:
         """One forest's totals. Raises NotFound, StoreUnavailable."""
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             forest = _forest(rows, owner)
             warnings = rows.not_english(forest, self.only_english)
             return ForestState(owner, rows.totals(forest), tuple(rows.troubles(forest)), warnings)
 
     def model_calls(self, tenant: TenantId, owner: str) -> list[ModelCalls]:
         """The model calls of one forest, by step and model. Raises NotFound, StoreUnavailable."""
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             return rows.model_calls(_forest(rows, owner))
 
     def trees(self, tenant: TenantId, owner: str) -> list[TreeOverview]:
         """The owner's active trees, by kind, then by time. Raises NotFound, StoreUnavailable."""
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             return rows.overviews(_forest(rows, owner))
 
     def tree_overview(self, tenant: TenantId, owner: str, tree: TreeId) -> TreeOverview:
         """One of the owner's active trees. Raises NotFound, StoreUnavailable."""
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             found = rows.overviews(_forest(rows, owner), tree)
         if not found:
             raise NotFound(f"Owner {owner!r:.80} has no tree {tree}.")
@@ -93,19 +93,19 @@ class InspectionService:
 
     def tree(
         self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None
-    ) -> tuple[TreeOverview, Sequence[TreeNode]]:
+    ) -> tuple[TreeOverview, Sequence[DrawnNode]]:
         """One tree and the nodes of its upper ``depth`` levels (the root is the first), or all of them.
 
         ``wanted`` is as ``chosen`` takes it. Raises NotFound, InvalidInput, StoreUnavailable.
         """
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             overview = chosen(rows.overviews(_forest(rows, owner)), wanted)
             lowest = 0 if depth is None else max(0, overview.height - depth + 1)
             return overview, rows.nodes(overview.id, lowest)
 
     def overview(self, tenant: TenantId) -> Overview:
         """The state of a tenant's work. Raises StoreUnavailable, InvalidSettings."""
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             now = rows.now()
             return Overview(
                 at=now,
@@ -119,7 +119,7 @@ class InspectionService:
         """What model calls cost. Raises InvalidInput, NotFound for an unknown owner, StoreUnavailable."""
         if which.since is not None and which.until is not None and which.since >= which.until:
             raise InvalidInput("Give a --since that is before --until.", code="invalid_period")
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             if which.owner is not None:
                 _forest(rows, which.owner)
             found = tuple(rows.spent_on(by, which))
@@ -150,7 +150,7 @@ class InspectionService:
         """
         which = _wanted(owner, session_id, step, outcome, since, until)
         limit, after = checked_limit(limit), from_cursor(cursor, datetime, int)
-        with self.store.observing(tenant) as rows:
+        with ObserveRows.opened(self.engine, tenant) as rows:
             if which.owner is not None:
                 forest = rows.find_forest(which.owner)
                 if forest is None:

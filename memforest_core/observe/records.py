@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from memforest_core.domain.ids import NodeId, TenantId, TreeId, TreeKind
+from memforest_core.domain.ids import NodeId, TenantId
 from memforest_core.domain.pages import Document
+from memforest_core.observe.reading.records import StoredTree, TreeNode
 from memforest_core.work.messages import Queue
 
 
@@ -65,40 +66,20 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeOverview:
-    """One active tree. Times are those of its leaves, None while none is known."""
+class TreeOverview(StoredTree):
+    """One active tree, and how much of it is to be refreshed."""
 
-    id: TreeId
-    kind: TreeKind
-    label: str
-    scope_key: str
-    k: int
-    leaves: int
-    height: int
-    """The root's level; leaves are level 0."""
-    start: datetime | None
-    end: datetime | None
-    dirty_nodes: int
-    due_at: datetime | None
-    title: str = ""
-    """Of a scene; empty when it has none yet."""
+    scope_key: str = ""
+    dirty_nodes: int = 0
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TreeNode:
+class DrawnNode(TreeNode):
     """A node as it is drawn."""
 
-    id: NodeId
     parent_id: NodeId | None
-    level: int
-    start: datetime | None
-    end: datetime | None
-    leaves: int
     dirty: bool
-    text: str
-    """A leaf's fact or cell text; an internal node's summary, empty before its first refresh."""
-    source: str
-    """How the text was made: fact, cell, or the summary's source."""
     session_id: str
     """The caller's session id of a leaf that is a cell; else empty."""
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId, TreeKind
+from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.ingest.extract.offline.english_text import is_english
-from memforest_core.observe.reading.rows import ORDER, ReadingRows, moment_of
+from memforest_core.observe.reading.rows import ORDER, ReadingRows, narrowed, paged, spanning
 from memforest_core.observe.records import (
     CallFilter,
     CostBy,
+    DrawnNode,
     LoggedCall,
     ModelCalls,
     QueueDepth,
     Spent,
     SpentOn,
     Totals,
-    TreeNode,
     TreeOverview,
     Trouble,
     WorkerBeat,
@@ -33,6 +32,7 @@ from memforest_core.observe.records import (
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import visible
+from memforest_core.store.rows import record_of
 from memforest_core.store.schema import current_revision
 from memforest_core.work.rows.pace import explained
 
@@ -44,9 +44,10 @@ _SUMS = (
     sa.func.count().label("calls"),
     sa.func.count().filter(_CALL.outcome != "ok").label("failed"),
     *(
-        sa.func.coalesce(sa.func.sum(_CALL[name]), 0).label(name)
-        for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+        sa.cast(sa.func.coalesce(sa.func.sum(_CALL[name]), 0), sa.BigInteger).label(name)
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
     ),
+    sa.cast(sa.func.coalesce(sa.func.sum(_CALL.cost_usd), 0), sa.Double).label("cost_usd"),
 )
 
 _DEAREST: tuple[sa.ColumnElement[Any], ...] = (sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls"))
@@ -171,12 +172,14 @@ class ObserveRows(ReadingRows):
         w = sa.union_all(failed("cell", m.Cell), failed("index row", m.IndexRow)).subquery()
         statement = (
             sa.select(
-                w.c.kind, w.c.state, w.c.code, sa.func.max(w.c.error_text).label("reason"), sa.func.count().label("n")
+                *(w.c.kind, w.c.state, w.c.code),
+                sa.func.coalesce(sa.func.max(w.c.error_text), "").label("reason"),
+                sa.func.count().label("count"),
             )
             .group_by(w.c.kind, w.c.state, w.c.code)
-            .order_by(sa.desc("n"), w.c.kind, w.c.state, w.c.code)
+            .order_by(sa.desc("count"), w.c.kind, w.c.state, w.c.code)
         )
-        found = [Trouble(row.kind, row.state, row.code, row.reason or "", row.n) for row in self._db.execute(statement)]
+        found = [record_of(Trouble, row) for row in self._db.execute(statement)]
         mine = sa.and_(*self._mine(m.Cell, forest))
         slow = explained(self._db, self._tenant, None, "what waits", mine)
         return found if slow is None else [Trouble("model", "waiting", slow.code, slow.message, 1), *found]
@@ -195,16 +198,7 @@ class ObserveRows(ReadingRows):
             .group_by(_CALL.step, _CALL.model)
             .order_by(_CALL.step, _CALL.model)
         )
-        return [
-            ModelCalls(
-                step=row.step,
-                model=row.model,
-                latency_p50_ms=float(row.latency_p50_ms),
-                latency_total_ms=float(row.latency_total_ms),
-                **_amounts(row),
-            )
-            for row in self._db.execute(statement)
-        ]
+        return [record_of(ModelCalls, row) for row in self._db.execute(statement)]
 
     def overviews(self, forest: ForestId, tree: TreeId | None = None) -> list[TreeOverview]:
         """Active trees, by kind, then by time; or only this one."""
@@ -217,56 +211,25 @@ class ObserveRows(ReadingRows):
         statement = self._trees(forest).add_columns(dirty.label("dirty_nodes"))
         if tree is not None:
             statement = statement.where(r.tree_id == tree)
-        return [
-            TreeOverview(
-                id=TreeId(row.tree_id),
-                kind=TreeKind(row.kind),
-                label=row.label,
-                scope_key=row.scope_key,
-                k=row.k,
-                leaves=row.leaf_count,
-                height=row.height,
-                start=moment_of(row.root_start),
-                end=moment_of(row.root_end),
-                dirty_nodes=row.dirty_nodes,
-                due_at=row.due_at,
-                title=row.title or "",
-            )
-            for row in self._db.execute(
-                statement.order_by(r.kind, m.NodeRow.time_start.nulls_last(), r.label, r.tree_id)
-            )
-        ]
+        ordered = statement.order_by(r.kind, m.NodeRow.time_start.nulls_last(), r.label, r.tree_id)
+        return [spanning(TreeOverview, row) for row in self._db.execute(ordered)]
 
-    def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
+    def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[DrawnNode]:
         """A tree's nodes from ``lowest_level`` up: higher levels first, each level in key order."""
         n, c, e = m.NodeRow, m.Cell, m.Session
         statement = (
             self._nodes()
-            .add_columns(e.external_id)
+            .add_columns(sa.func.coalesce(e.external_id, "").label("session_id"))
             .outerjoin(e, sa.and_(e.tenant_id == c.tenant_id, e.session_id == c.session_id))
             .where(n.tree_id == tree, n.level >= lowest_level)
             .order_by(n.level.desc(), *ORDER)
         )
-        return [
-            TreeNode(
-                id=NodeId(row.node_id),
-                parent_id=NodeId(row.parent_id) if row.parent_id else None,
-                level=row.level,
-                start=moment_of(row.time_start),
-                end=moment_of(row.time_end),
-                leaves=row.leaf_count,
-                dirty=row.version > row.clean_version,
-                text=row.text,
-                source=row.source or "",
-                session_id=row.external_id or "",
-            )
-            for row in self._db.execute(statement)
-        ]
+        return [spanning(DrawnNode, row, dirty=not row.fresh) for row in self._db.execute(statement)]
 
     def spent(self, since: datetime) -> Spent:
         """All calls since then."""
         statement = sa.select(*_SUMS).where(_CALL.tenant_id == self._tenant, _CALL.at >= since)
-        return Spent(**_amounts(self._db.execute(statement).one()))
+        return record_of(Spent, self._db.execute(statement).one())
 
     def spent_on(self, by: CostBy, which: CallFilter) -> list[SpentOn]:
         """Spending by one thing: days and hours in order, all else the dearest first."""
@@ -274,42 +237,35 @@ class ObserveRows(ReadingRows):
         dearest = () if by in (CostBy.DAY, CostBy.HOUR) else _DEAREST
         statement = self._calls(which, name.label("name"), owner.label("owner"), *_SUMS)
         found = self._db.execute(statement.group_by(sa.text("1, 2")).order_by(*dearest, sa.text("1, 2")))
-        return [SpentOn(row.name, row.owner, Spent(**_amounts(row))) for row in found]
+        return [record_of(SpentOn, row, spent=record_of(Spent, row)) for row in found]
 
     def calls(self, which: CallFilter, after: Sequence[object] | None, limit: int) -> list[LoggedCall]:
         """Single calls, the newest first, from the one after this time and id."""
         own = (_CALL[each.name] for each in fields(LoggedCall) if each.name in _CALL)
         names = (_CALL.call_id.label("id"), _OWNER.label("owner"), _SESSION.label("session_id"))
         statement = self._calls(which, *(column for column in own if column.name != "session_id"), *names)
-        if after is not None:
-            statement = statement.where(sa.tuple_(_CALL.at, _CALL.call_id) < sa.tuple_(*after))
-        newest = statement.order_by(_CALL.at.desc(), _CALL.call_id.desc()).limit(limit)
-        found = [LoggedCall(**row._mapping) for row in self._db.execute(newest)]
-        return [replace(call, at=call.at.astimezone(UTC)) for call in found]
+        newest = paged(statement, [_CALL.at, _CALL.call_id], after, limit, newest=True)
+        return [record_of(LoggedCall, row) for row in self._db.execute(newest)]
 
     def _calls(self, which: CallFilter, *columns: sa.ColumnElement[Any]) -> sa.Select[*tuple[Any, ...]]:
         """The calls of a filter with the forests and sessions that they belong to."""
-        equal = {
-            m.Forest.owner: which.owner,
-            m.Session.external_id: which.session_id,
-            _CALL.step: which.step,
-            _CALL.outcome: which.outcome,
-        }
-        statement = (
+        f, s = m.Forest, m.Session
+        every = (
             sa.select(*columns)
             .select_from(m.LlmCall)
-            .outerjoin(m.Forest, sa.and_(m.Forest.tenant_id == _CALL.tenant_id, m.Forest.forest_id == _CALL.forest_id))
-            .outerjoin(
-                m.Session, sa.and_(m.Session.tenant_id == _CALL.tenant_id, m.Session.session_id == _CALL.session_id)
-            )
+            .outerjoin(f, sa.and_(f.tenant_id == _CALL.tenant_id, f.forest_id == _CALL.forest_id))
+            .outerjoin(s, sa.and_(s.tenant_id == _CALL.tenant_id, s.session_id == _CALL.session_id))
             .where(_CALL.tenant_id == self._tenant)
-            .where(*(column == value for column, value in equal.items() if value is not None))
         )
-        if which.since is not None:
-            statement = statement.where(_CALL.at >= which.since)
-        if which.until is not None:
-            statement = statement.where(_CALL.at < which.until)
-        return statement
+        return narrowed(
+            every,
+            (which.owner, f.owner.__eq__),
+            (which.session_id, s.external_id.__eq__),
+            (which.step, _CALL.step.__eq__),
+            (which.outcome, _CALL.outcome.__eq__),
+            (which.since, _CALL.at.__ge__),
+            (which.until, _CALL.at.__lt__),
+        )
 
     def _mine(self, table: type[m.Base], forest: ForestId | None) -> list[sa.ColumnElement[bool]]:
         columns = table.__table__.c
@@ -318,16 +274,10 @@ class ObserveRows(ReadingRows):
 
 
 class ObserveStore:
-    """Opens transactions of a tenant, and reads numbers of all tenants."""
+    """Reads numbers of all tenants."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-
-    @contextmanager
-    def observing(self, tenant: TenantId) -> Iterator[ObserveRows]:
-        """One transaction of a tenant."""
-        with ObserveRows.opened(self._engine, tenant) as rows:
-            yield rows
 
     def backlog(self) -> list[QueueDepth]:
         """The work of all tenants that waits, runs or is dead. Raises StoreUnavailable, InvalidSettings."""
@@ -355,7 +305,7 @@ class ObserveStore:
 
 def _backlog(connection: sa.Connection, tenant: TenantId | None) -> list[QueueDepth]:
     statement = sa.text("""
-        SELECT tenant_id, kind, state, items, oldest_s FROM memforest.backlog()
+        SELECT tenant_id AS tenant, kind, state, items, oldest_s FROM memforest.backlog()
          WHERE CAST(:t AS text) IS NULL OR tenant_id = :t ORDER BY tenant_id, kind, state
         """)
     try:
@@ -364,20 +314,15 @@ def _backlog(connection: sa.Connection, tenant: TenantId | None) -> list[QueueDe
         if getattr(error.orig, "sqlstate", None) == UNDEFINED_FUNCTION:
             raise InvalidSettings("The database is at an older version: run memforest db upgrade.") from None
         raise
-    return [QueueDepth(TenantId(row.tenant_id), row.kind, row.state, row.items, row.oldest_s) for row in rows]
+    return [record_of(QueueDepth, row) for row in rows]
 
 
 def _workers(connection: sa.Connection, dead_after_s: float) -> list[WorkerBeat]:
     silent_s = sa.extract("epoch", sa.func.clock_timestamp() - m.Worker.heartbeat_at).cast(sa.Double)
     statement = sa.select(
-        m.Worker.name, m.Worker.queues, m.Worker.version, m.Worker.started_at, sa.func.greatest(0, silent_s).label("s")
-    ).order_by(m.Worker.started_at, m.Worker.worker_id)
-    return [
-        WorkerBeat(row.name, tuple(row.queues), row.version, row.s, row.s <= dead_after_s, row.started_at)
-        for row in connection.execute(statement)
-    ]
-
-
-def _amounts(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:
-    tokens = {name: int(row._mapping[name]) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
-    return {"calls": row.calls, "failed": row.failed, **tokens, "cost_usd": float(row.cost_usd)}
+        *(m.Worker.name, m.Worker.queues, m.Worker.version, m.Worker.started_at),
+        sa.func.greatest(0, silent_s).label("silent_s"),
+        (silent_s <= dead_after_s).label("alive"),
+    )
+    ordered = statement.order_by(m.Worker.started_at, m.Worker.worker_id)
+    return [record_of(WorkerBeat, row) for row in connection.execute(ordered)]

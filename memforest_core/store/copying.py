@@ -201,13 +201,6 @@ def copy_forest_rows(
     return copy_rows(name, tenant, by, {}, changed, where=where, order_by=keys).on_conflict_do_nothing()
 
 
-def add_rows(name: str, tenant: TenantId, new: Mapping[str, Iterable[Any]]) -> Insert:
-    """The statement that adds rows to a table; columns that are not given get their defaults."""
-    table = stored_table(name)
-    selected = sa.select(sa.literal(tenant), *map(given, new)).select_from(_given(table, {}, new))
-    return insert(table).from_select(["tenant_id", *new], selected)
-
-
 def change_rows(
     name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]], /, **changed: Any
 ) -> sa.Update:
@@ -222,7 +215,10 @@ def change_rows(
 
 @cache
 def adding(name: str, new: tuple[str, ...]) -> Insert:
-    """As ``add_rows``, in the order of the rows, made once for these columns; ``given_to`` makes its parameters."""
+    """The statement that adds rows to a table, in their order, made once for these columns; others get their defaults.
+
+    ``given_to`` makes its parameters.
+    """
     types = _types(name, (), new)
     values = [sa.cast(given(each), of) if isinstance(of, sa.ARRAY) else given(each) for each, of in types.items()]
     rows = given_rows(types)

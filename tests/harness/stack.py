@@ -22,6 +22,7 @@ from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import PointKey
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.models.model_opening import open_embedder
 from memforest_core.settings import DatabaseSettings, EmbeddingSettings, Settings, load_settings
@@ -176,6 +177,12 @@ class Stack:
         """One write, across tenants."""
         with self.owner.begin() as connection:
             connection.execute(sa.text(statement), values)
+
+    def broken(self) -> Mapping[str, Mapping[str, int]]:
+        """What verification finds, by check: nothing."""
+        report = open_verification(self.services.engine, self.services.index, self.services.settings).run()
+        assert report.complete
+        return {str(each.check): each.kinds for each in report.checks if each.violations}
 
     def hurry(self) -> None:
         """Tasks that wait for a moment are due now, but vacuums: they take the most time and change no row."""

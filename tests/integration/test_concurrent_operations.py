@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -17,11 +16,10 @@ from memforest_core.client.handles import Operation
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.domain.ids import WorkerId
 from memforest_core.domain.operation_rules import RULES, Answer, OperationKind, Role, answer
-from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
-from memforest_core.lifecycle.bundle import service
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.lifecycle.bundle.importing import Import
+from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.erase.service import Erasure
-from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.runner import LEASE_S
 from memforest_core.work.waiting import OperationFailed
 from tests.harness.sayings import said
@@ -98,13 +96,6 @@ def said_of(forests: Stack, word: str) -> set[str]:
     return {row.owner for row in rows}
 
 
-def assert_whole(forests: Stack) -> None:
-    report = open_verification(forests.services.engine, forests.services.index, forests.services.settings).run(
-        None, None, False
-    )
-    assert {str(check.check): check.kinds for check in report.checks if check.violations} == {}
-
-
 def ends(forests: Stack, kind: str) -> list[str]:
     rows = forests.rows("SELECT outcome FROM memforest.audit WHERE action = :k ORDER BY audit_id", k=kind)
     return [row.outcome for row in rows]
@@ -172,7 +163,7 @@ def begin(forests: Stack, name: str, place: Path, steps: int) -> Callable[[], ob
         step(forests, steps)
         return lambda: None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service, "write_forest", broken_off)
+        patch.setattr(Bundles, "_write", broken_off)
         patch.setattr(Import, "_texts", broken_off)
         with pytest.raises(KeyboardInterrupt):
             ask(forests, place)
@@ -190,8 +181,6 @@ def pairs() -> list[object]:
 
 @pytest.mark.parametrize(("earlier", "later"), pairs())
 def test_a_pair_ends_as_one_after_the_other(forests: Stack, tmp_path: Path, earlier: str, later: str) -> None:
-    """Given one operation that is running and another one requested, when both have ended, then each was done and
-    said so, or was refused with a sentence; nothing forgotten is anywhere, and nothing else is lost."""
     rng = random.Random(f"{earlier} {later}")
     do(forests).export("ann", tmp_path / "before.memforest", actor="before")
     do(forests).set_policy("ann", max_facts=9, fraction=0.1, actor="before")
@@ -223,40 +212,7 @@ def test_a_pair_ends_as_one_after_the_other(forests: Stack, tmp_path: Path, earl
     if later == "erase" and accepted is not None:
         assert said_of(forests, "kayak") <= {"twin", "other"}
     assert said_of(forests, "Rex") - {"twin", "other"} in ({"ann"}, {"ben"}, {"both"})
-    assert_whole(forests)
-
-
-@pytest.mark.parametrize("later", ["merge-from", "merge-into", "rematerialize", "retain", "erase"])
-@pytest.mark.parametrize("earlier", ["erase", "merge-into", "rematerialize"])
-def test_two_workers_at_once_keep_to_it(forests: Stack, tmp_path: Path, earlier: str, later: str) -> None:
-    """Given two workers that take steps of both in threads, then it ends as with one."""
-    do(forests).set_policy("ann", max_facts=9, fraction=0.1, actor="before")
-    with suppress(ForestFrozen, InvalidInput):
-        REQUESTED[earlier].first(forests, tmp_path)
-        REQUESTED[later].second(forests, tmp_path)
-    tasks, failed = forests.services.maintenance.tasks, list[BaseException]()
-
-    def work() -> None:
-        worker = WorkerId(uuid4())
-        forests.services.jobs.register(worker, "second", ("maintain",))
-        try:
-            for _ in range(40):
-                tasks.run_one(forests.tenant, worker)
-        except MemForestError as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    rest(forests)
-
-    assert failed == []
-    assert forests.rows(f"SELECT kind, error_text {UNDONE}") == []
-    if earlier == "erase":
-        assert said_of(forests, WORD) == set()
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
 def test_the_database_has_the_table_of_the_code(forests: Stack) -> None:
@@ -270,26 +226,9 @@ def test_the_database_has_the_table_of_the_code(forests: Stack) -> None:
     assert set(RULES) == set(Role)
 
 
-def test_a_deletion_under_way_is_waited_for_by_a_merge(forests: Stack) -> None:
-    """Given a deletion after its first batch, when its owner is to be merged into another, then the merge says
-    what it waits for, and carries none of the words into the target."""
-    deletion = do(forests).forget("ann", session="secret", actor=BY)
-    step(forests)
-    merge = do(forests).merge(["ann"], "ben", actor=BY)
-    assert merge.state().waits_for == deletion.id
-    assert deletion.state().waits_for is None
-    rest(forests)
-    assert said_of(forests, WORD) == set()
-    assert said_of(forests, "Rex") == {"ben"}
-    assert do(forests).receipt(deletion.id).clean
-    assert merge.state().fulfilled
-
-
 def test_a_merge_into_an_owner_whose_deletion_was_just_requested_goes_to_a_new_memory(
     forests: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given the deletion of a whole memory that did not begin, when another memory is merged into it, then the merge
-    waits. Afterwards the owner has the merged memory, as if the merge had been requested after the deletion."""
     with monkeypatch.context() as slow:
         slow.setattr(Erasure, "_give_up_forests", lambda *_: None)
         deletion = do(forests).forget("ann", everything=True, actor=BY)
@@ -302,7 +241,7 @@ def test_a_merge_into_an_owner_whose_deletion_was_just_requested_goes_to_a_new_m
     assert [forest.owner for forest in forests.rows("SELECT owner FROM memforest.forest WHERE state = 'live'")] == [
         "ann"
     ]
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
 def test_a_dead_deletion_blocks_operations_that_would_copy_its_words(forests: Stack, tmp_path: Path) -> None:
@@ -324,8 +263,6 @@ def test_a_dead_deletion_blocks_operations_that_would_copy_its_words(forests: St
 
 @pytest.mark.parametrize("steps", [1, 3, 6])
 def test_a_deletion_during_a_rebuild_reaches_the_copy(forests: Stack, steps: int) -> None:
-    """Given a rebuild whose copy has the words already, when they are deleted, then the copy is made again: no label,
-    vector or row of it has them, and the receipt outlives the forest it was about."""
     rebuild = do(forests).rematerialize("ann", rules={"session_k": 4}, actor=BY)
     step(forests, steps)
     forests.runtime.reduce()
@@ -339,25 +276,20 @@ def test_a_deletion_during_a_rebuild_reaches_the_copy(forests: Stack, steps: int
         assert forests.rows(f"SELECT 1 FROM memforest.{table} x WHERE x::text ILIKE '%{WORD}%'") == []
     hashes = [row.text_hash for row in facts]
     assert forests.rows("SELECT 1 FROM memforest.vector WHERE text_hash = ANY(:h)", h=hashes) == []
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
-def test_finished_operations_outlive_their_forest(forests: Stack) -> None:
-    deletion = do(forests).forget("ann", session="secret", actor=BY)
-    rest(forests)
-    do(forests).forget("ann", everything=True, actor=BY)
-    rest(forests)
-    assert do(forests).receipt(deletion.id).clean
-    assert deletion.wait(0)["sessions"] == 1
-
-
-def test_an_earlier_deletion_is_done_also_when_all_is_forgotten_meanwhile(forests: Stack) -> None:
+@pytest.mark.parametrize("finished", [False, True])
+def test_earlier_deletions_are_done_and_outlive_their_forest(forests: Stack, finished: bool) -> None:
     part = do(forests).forget("ann", session="secret", actor=BY)
+    if finished:
+        rest(forests)
     whole = do(forests).forget("ann", everything=True, actor=BY)
     with pytest.raises(NotFound):
         do(forests).forget("ann", session="home", actor=BY)
     rest(forests)
     assert all(do(forests).receipt(each.id).clean for each in (part, whole))
+    assert part.wait(0)["sessions"] == 1 or not finished
     assert said_of(forests, "Rex") == set()
 
 
@@ -375,23 +307,23 @@ def cancelled(forests: Stack, operation: Operation) -> None:
     assert [tuple(row) for row in rows] == [(BY, "requested"), ("boss", "cancel requested"), ("boss", "cancelled")]
     states = forests.rows("SELECT owner, state FROM memforest.forest WHERE owner <> 'before' ORDER BY 1")
     assert [tuple(row) for row in states] == [("ann", "live"), ("ben", "live")]
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2])
-def test_a_merge_into_a_new_owner_can_be_cancelled_until_it_is_shown(forests: Stack, steps: int) -> None:
-    merge = do(forests).merge(["ann", "ben"], "both", actor=BY)
+@pytest.mark.parametrize(
+    ("name", "steps"), [("merge", 0), ("merge", 1), ("merge", 2), ("rebuild", 0), ("rebuild", 2), ("rebuild", 5)]
+)
+def test_a_merge_into_a_new_owner_and_a_rebuild_can_be_cancelled(forests: Stack, name: str, steps: int) -> None:
+    def request() -> Operation:
+        if name == "merge":
+            return do(forests).merge(["ann", "ben"], "both", actor=BY)
+        return do(forests).rematerialize("ann", rules={"session_k": 4}, actor=BY)
+
+    operation = request()
     step(forests, steps)
-    cancelled(forests, merge)
+    cancelled(forests, operation)
     forests.memory.client.enqueue("ann", "new", said("I bought a drum.", name="Ann"))
-
-
-@pytest.mark.parametrize("steps", [0, 2, 5])
-def test_a_rebuild_can_be_cancelled(forests: Stack, steps: int) -> None:
-    rebuild = do(forests).rematerialize("ann", rules={"session_k": 4}, actor=BY)
-    step(forests, steps)
-    cancelled(forests, rebuild)
-    assert do(forests).rematerialize("ann", rules={"session_k": 4}, actor=BY).id != rebuild.id
+    assert request().id != operation.id
 
 
 def test_what_waits_can_be_cancelled(forests: Stack) -> None:
@@ -415,8 +347,6 @@ def test_what_was_switched_can_not_be_cancelled(forests: Stack) -> None:
 
 
 def test_an_import_whose_file_is_gone_can_be_cancelled_or_forgotten(forests: Stack, tmp_path: Path) -> None:
-    """Given imports that were killed in the midst, when one is cancelled and the owner of the other one forgotten, then
-    nothing of either is left."""
     do(forests).export("ann", tmp_path / "before.memforest", actor="before")
     for owner in ("twin", "other"):
         with pytest.MonkeyPatch.context() as patch:
@@ -432,14 +362,12 @@ def test_an_import_whose_file_is_gone_can_be_cancelled_or_forgotten(forests: Sta
     assert do(forests).receipt(deletion.id).clean
     assert [do(forests).operation(each.id).cancelled for each in (other, twin)] == [True, True]
     assert ends(forests, "import") == ["requested", "requested", "cancel requested", "cancelled", "cancelled"]
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
 def test_an_export_that_was_killed_ends_with_its_memory(forests: Stack, tmp_path: Path) -> None:
-    """Given an export whose process was killed, when its owner is forgotten, then its record is cancelled: nobody could
-    go on with it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service, "write_forest", broken_off)
+        patch.setattr(Bundles, "_write", broken_off)
         with pytest.raises(KeyboardInterrupt):
             do(forests).export("ann", tmp_path / "killed.memforest", actor=BY)
     (export,) = (each for each in do(forests).operations() if each.kind == OperationKind.EXPORT)
@@ -449,12 +377,10 @@ def test_an_export_that_was_killed_ends_with_its_memory(forests: Stack, tmp_path
     assert do(forests).operation(export.id).cancelled
     assert ends(forests, "export") == ["requested", "cancelled"]
     assert list(tmp_path.glob("*.memforest*")) == []
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
 def test_a_merge_that_was_given_up_releases_its_sources(forests: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a merge that fails before it has moved anything, then its sources take sessions again, and tried again it
-    is done; given one that has moved a source, then the rest stays held until it is tried again."""
     merging = forests.services.lifecycle.merging
     merge = do(forests).merge(["ann", "ben"], "both", actor=BY)
     monkeypatch.setattr(merging, "_compared", lambda *_: (_ for _ in ()).throw(InvalidInput("It is broken.")))
@@ -476,7 +402,7 @@ def test_a_merge_that_was_given_up_releases_its_sources(forests: Stack, monkeypa
     rest(forests)
     assert merge.state().fulfilled
     assert said_of(forests, "drum") == {"both"}
-    assert_whole(forests)
+    assert forests.broken() == {}
 
 
 def test_two_claims_at_once_never_take_two_that_exclude_each_other(forests: Stack) -> None:

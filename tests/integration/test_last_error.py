@@ -40,7 +40,6 @@ def refused(
 
 
 def test_a_refused_key_is_in_status_in_waits_and_in_the_log(refused: Stack) -> None:
-    """Given a wrong key, when a session was tried once, then status, waits and log report it, without key or words."""
     memory = refused.memory
     memory.ingest("bob", "s-1", SAID)
     assert memory.status("bob", "s-1").last_error is None
@@ -84,7 +83,6 @@ def test_a_session_that_is_ready_has_no_error(pipeline: Stack) -> None:
 def test_a_model_without_a_provider_is_refused_with_how_to_name_it(
     servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer, model: str
 ) -> None:
-    """Given the name that a local server lists, when a worker starts, then it says to put openai/ before it."""
     llm = {"model": model, "api_base": server.url, "api_key": KEY}
     with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:
         with pytest.raises(ModelRejected, match=f"openai/{model}"):

@@ -10,7 +10,6 @@ import pytest
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.lifecycle.merge.records import NearDuplicate, RenamedSession
 from memforest_core.lifecycle.merge.service import MAX_SOURCES, Merging
-from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
@@ -79,14 +78,6 @@ def finished(forests: Stack, task: TaskId) -> Numbers:
     return found.progress
 
 
-def broken(forests: Stack) -> dict[str, Mapping[str, int]]:
-    """What is wrong, by check: nothing."""
-    report = open_verification(forests.services.engine, forests.services.index, forests.services.settings).run(
-        None, None, False
-    )
-    return {str(check.check): check.kinds for check in report.checks if check.violations}
-
-
 def owners(forests: Stack) -> dict[str, str]:
     return {row.owner: row.state for row in forests.rows("SELECT owner, state FROM memforest.forest")}
 
@@ -146,7 +137,7 @@ def said_in(forests: Stack, owner: str, question: str) -> list[str]:
 
 def test_two_forests_become_a_new_one(forests: Stack) -> None:
     counts = finished(forests, ask(forests, "bob", "alice", into="both"))
-    assert broken(forests) == {}
+    assert forests.broken() == {}
     assert owners(forests) == {"both": "live", "robert": "live"}
     assert sessions(forests, "both") == {
         "garden": "bob", "home": "bob", "home@alice": "alice", "lamps": "bob", "music": "alice", "trip": "bob",
@@ -156,7 +147,7 @@ def test_two_forests_become_a_new_one(forests: Stack) -> None:
     assert "Bob: I live in Davis." in said_in(forests, "both", "Where does Bob live?")
     assert "Alice: I play the violin on Thursdays." in said_in(forests, "both", "Who plays the violin?")
     forests.drive()
-    assert broken(forests) == {}
+    assert forests.broken() == {}
     # What only one of two readers of the same session was given follows the turns that both have.
     assert "Bob: The hotel costs 90 dollars." in said_in(forests, "both", "What does the hotel cost?")
     assert "Bob: Then it rained on Clara." in said_in(forests, "both", "On whom did it rain?")
@@ -184,7 +175,7 @@ def test_a_live_forest_takes_another_in(forests: Stack) -> None:
     mine, theirs = facts(forests, "bob"), facts(forests, "alice")
     clara = {*about(forests, "bob", "clara"), *about(forests, "alice", "clara")}
     counts = finished(forests, ask(forests, "alice", into="bob"))
-    assert broken(forests) == {}
+    assert forests.broken() == {}
     assert owners(forests) == {"bob": "live", "robert": "live"}
     merged = facts(forests, "bob")
     assert set(merged) == {*mine, *theirs}
@@ -205,7 +196,7 @@ def test_nearly_the_same_sentence_of_one_day_is_one_fact(forests: Stack) -> None
             WHERE f.owner = 'bob' AND x.text LIKE '%numbered 3.' ORDER BY 1"""
     )
     assert [row.external_id for row in provenance] == ["lamps", "notes"]
-    assert broken(forests) == {}
+    assert forests.broken() == {}
 
 
 def test_sources_take_no_sessions_until_it_is_done(forests: Stack) -> None:
@@ -223,23 +214,6 @@ def test_sources_take_no_sessions_until_it_is_done(forests: Stack) -> None:
     finished(forests, task.id)
     forests.memory.client.enqueue("alice", "new", said("I bought a drum."))
     assert owners(forests) == dict.fromkeys(("alice", "bob", "robert"), "live")
-
-
-def test_every_step_can_be_taken_again(forests: Stack) -> None:
-    service, id_ = merging(forests), ask(forests, "bob", "alice", into="both")
-    progress: Numbers | None = {}
-    phases = []
-    while progress is not None and progress.get("phase") != "clear":
-        phases.append(progress.get("phase"))
-        after = service.step(forests.tenant, task_of(forests, id_), progress)
-        counts = forests.counts()
-        assert service.step(forests.tenant, task_of(forests, id_), progress) == after
-        assert forests.counts() == counts
-        progress = after
-    assert phases == [None, "merge", "merge", "end"]
-    finished(forests, id_)
-    assert owners(forests) == {"both": "live", "robert": "live"}
-    assert broken(forests) == {}
 
 
 def test_a_dry_run_counts_and_writes_nothing(forests: Stack) -> None:
@@ -274,7 +248,7 @@ def test_what_is_still_on_its_way_goes_on_in_the_target(forests: Stack) -> None:
     forests.drive()
     assert "Alice bought a drum in Oslo." in facts(forests, "bob")
     assert forests.memory.status("bob", "late").placed == 1
-    assert broken(forests) == {}
+    assert forests.broken() == {}
 
 
 def test_who_writes_for_the_new_owner_meanwhile_loses_nothing(forests: Stack) -> None:
@@ -287,11 +261,10 @@ def test_who_writes_for_the_new_owner_meanwhile_loses_nothing(forests: Stack) ->
     assert owners(forests) == {"both": "live", "bob": "live", "robert": "live"}
     found = sessions(forests, "both")
     assert found == {"early": None, "home": "alice", "music": "alice", "trip": "alice", "walk": "alice"}
-    assert broken(forests) == {}
+    assert forests.broken() == {}
 
 
 def test_corrections_come_along(forests: Stack) -> None:
-    """What the target has in the same words is corrected too; what is missing comes with its correction."""
     correction = forests.services.lifecycle.correction
     for old, new in (
         ("Clara knows a hotel there.", "Clara knows a small inn there."),
@@ -305,7 +278,7 @@ def test_corrections_come_along(forests: Stack) -> None:
         correction.correct(forests.tenant, "bob", fact, text=new, actor="tests")
         forests.drive()
     finished(forests, ask(forests, "bob", into="alice"))
-    assert broken(forests) == {}
+    assert forests.broken() == {}
     pairs = forests.rows(
         """SELECT o.text, n.text AS successor FROM memforest.fact o JOIN memforest.forest f USING (forest_id)
              JOIN memforest.fact n ON n.fact_id = o.superseded_by AND n.forest_id = o.forest_id
@@ -316,7 +289,7 @@ def test_corrections_come_along(forests: Stack) -> None:
         ("Clara knows a hotel there.", "Clara knows a small inn there."),
     ]
     forests.drive()
-    assert broken(forests) == {}
+    assert forests.broken() == {}
 
 
 def test_pins_and_visits_come_along(forests: Stack) -> None:
@@ -356,13 +329,12 @@ def test_what_is_deleted_meanwhile_stays_deleted(forests: Stack) -> None:
 
 
 def test_merges_meet_again_without_a_trace(forests: Stack) -> None:
-    """Merging the same forest twice finds everything there."""
     finished(forests, ask(forests, "alice", into="bob", keep_sources=True))
     before = facts(forests, "bob")
     second = finished(forests, ask(forests, "alice", into="bob", keep_sources=True))
     assert facts(forests, "bob") == before
     assert (second["sessions"], second["facts"], second["nodes_dirty"]) == (0, 0, 0)
-    assert broken(forests) == {}
+    assert forests.broken() == {}
 
 
 def test_what_cannot_be_merged_is_refused_before_anything_is_changed(forests: Stack) -> None:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
@@ -74,10 +75,11 @@ def named(series: Series, name: str) -> dict[tuple[str, ...], float]:
 
 
 @contextmanager
-def watched(pipeline: Stack, clock: Hands | None = None) -> Iterator[MetricsServer]:
+def watched(pipeline: Stack, clock: Hands | None = None, **serving: Any) -> Iterator[MetricsServer]:
     """A server that reports the pipeline's rows; its numbers are as old as the clock lets them be."""
     collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings, clock or Hands())
-    with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0) as server:
+    options = {"telemetry": PrometheusTelemetry(), "host": LOCALHOST, "port": 0} | serving
+    with serve_metrics(collector=collector, **options) as server:
         yield server
 
 
@@ -87,7 +89,6 @@ def ingest(pipeline: Stack, sessions: int) -> None:
 
 
 def test_what_waits_is_what_the_rows_say(pipeline: Stack) -> None:
-    """Given three sessions of two windows each that nobody works on, then six windows are ready, and half a queue is full."""
     ingest(pipeline, 3)
     pipeline.execute("UPDATE memforest.cell SET created_at = clock_timestamp() - interval '90 s' WHERE ordinal = 0")
     pipeline.execute("UPDATE memforest.tenant SET max_waiting_cells = 24")
@@ -106,7 +107,6 @@ def test_what_waits_is_what_the_rows_say(pipeline: Stack) -> None:
 
 
 def test_dirty_nodes_and_staleness_follow_the_work(pipeline: Stack) -> None:
-    """Given facts in trees that nobody summarized, then nodes are dirty since their mark; refreshed, they are not."""
     ingest(pipeline, 2)
     while pipeline.runtime.extract() + pipeline.runtime.reduce():
         pass
@@ -130,32 +130,24 @@ def test_dirty_nodes_and_staleness_follow_the_work(pipeline: Stack) -> None:
     assert named(after, "memforest_staleness_seconds") == {}
 
 
-def test_dead_cells_and_silent_workers_are_seen(pipeline: Stack) -> None:
-    ingest(pipeline, 1)
-    pipeline.execute("UPDATE memforest.cell SET state = 'running' WHERE ordinal = 0")
-    pipeline.execute("UPDATE memforest.cell SET state = 'dead' WHERE ordinal = 0")
-    pipeline.execute("UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '1 hour'")
-    with watched(pipeline) as server:
+def test_dead_cells_and_silent_workers_are_seen_at_the_next_reading(pipeline: Stack) -> None:
+    clock = Hands()
+    with watched(pipeline, clock) as server:
+        assert named(scraped(server), "memforest_queue_items") == {}
+        ingest(pipeline, 1)
+        pipeline.execute("UPDATE memforest.cell SET state = 'running' WHERE ordinal = 0")
+        pipeline.execute("UPDATE memforest.cell SET state = 'dead' WHERE ordinal = 0")
+        pipeline.execute("UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '1 hour'")
+        clock.at += SNAPSHOT_S - 0.1
+        assert named(scraped(server), "memforest_queue_items") == {}
+        clock.at += 0.1
         series = scraped(server)
     assert named(series, "memforest_dead_items") == {("extract", pipeline.tenant): 1.0}
     assert named(series, "memforest_workers") == {("alive",): 0.0, ("silent",): 1.0}
     assert set(named(series, "memforest_queue_workers").values()) == {0.0}
 
 
-def test_many_scrapes_cost_one_look(pipeline: Stack) -> None:
-    """Given a scrape, when rows change, then they are seen only after the interval that the settings name."""
-    clock = Hands()
-    with watched(pipeline, clock) as server:
-        assert named(scraped(server), "memforest_queue_items") == {}
-        ingest(pipeline, 1)
-        clock.at += SNAPSHOT_S - 0.1
-        assert named(scraped(server), "memforest_queue_items") == {}
-        clock.at += 0.1
-        assert sum(named(scraped(server), "memforest_queue_items").values()) > 0
-
-
 def test_while_postgres_is_unavailable_no_old_number_is_reported(pipeline: Stack) -> None:
-    """Given counted work, when Postgres goes, then the store is down and no queue has a depth; back, it has again."""
     ingest(pipeline, 1)
     engine = open_engine(pipeline.settings.database)
     unavailable = open_engine(pipeline.settings.database, "postgresql+psycopg://app@127.0.0.1:1/none")
@@ -178,7 +170,6 @@ def test_while_postgres_is_unavailable_no_old_number_is_reported(pipeline: Stack
 
 
 def test_counters_are_what_was_reported(pipeline: Stack) -> None:
-    """Given calls, retries and the like, then each is in the series that its labels say."""
     telemetry: Telemetry = (counted := PrometheusTelemetry())
     failed = CallRecord(Step.EXTRACT, "gpt", 0, 0, 0, 0.0, 30.0, "model_rate_limited")
     telemetry.called(ACME, [CALL, CALL, failed])
@@ -187,29 +178,31 @@ def test_counters_are_what_was_reported(pipeline: Stack) -> None:
     telemetry.buried("extract", ACME, "content_fault")
     telemetry.worked("reduce", ACME, 0.03, "done")
     telemetry.reached("facts", ACME, 7.0)
-    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
-    with serve_metrics(counted, collector, LOCALHOST, 0) as server:
+    with watched(pipeline, telemetry=counted) as server:
         series = scraped(server)
     ok = {"step": "extract", "model": "gpt", "tenant": "acme", "outcome": "ok"}
-    assert value(series, "memforest_llm_calls_total", **ok) == 2
-    assert value(series, "memforest_llm_calls_total", **ok | {"outcome": "model_rate_limited"}) == 1
-    assert value(series, "memforest_llm_prompt_tokens_total", **ok) == 1_800
-    assert value(series, "memforest_llm_completion_tokens_total", **ok) == 160
-    assert value(series, "memforest_llm_cached_tokens_total", **ok) == 1_200
-    assert value(series, "memforest_llm_cost_dollars_total", **ok) == 0.5
-    assert value(series, "memforest_llm_call_duration_seconds_sum", step="extract", model="gpt") == pytest.approx(3.03)
-    assert value(series, "memforest_llm_saved_calls_total", step="extract", tenant="acme") == 3
-    assert value(series, "memforest_work_retries_total", step="extract", code="model_rate_limited") == 1
-    assert value(series, "memforest_work_dead_total", step="extract", code="content_fault") == 1
     done = {"step": "reduce", "outcome": "done"}
-    assert value(series, "memforest_step_duration_seconds_count", **done) == 1
-    assert value(series, "memforest_step_duration_seconds_bucket", **done, le="0.025") == 0
-    assert value(series, "memforest_step_duration_seconds_bucket", **done, le="0.05") == 1
-    assert value(series, "memforest_time_to_stage_seconds_sum", stage="facts") == 7.0
+    expected: list[tuple[str, dict[str, str], float]] = [
+        ("llm_calls_total", ok, 2),
+        ("llm_calls_total", ok | {"outcome": "model_rate_limited"}, 1),
+        ("llm_prompt_tokens_total", ok, 1_800),
+        ("llm_completion_tokens_total", ok, 160),
+        ("llm_cached_tokens_total", ok, 1_200),
+        ("llm_cost_dollars_total", ok, 0.5),
+        ("llm_call_duration_seconds_sum", {"step": "extract", "model": "gpt"}, 3.03),
+        ("llm_saved_calls_total", {"step": "extract", "tenant": "acme"}, 3),
+        ("work_retries_total", {"step": "extract", "code": "model_rate_limited"}, 1),
+        ("work_dead_total", {"step": "extract", "code": "content_fault"}, 1),
+        ("step_duration_seconds_count", done, 1),
+        ("step_duration_seconds_bucket", done | {"le": "0.025"}, 0),
+        ("step_duration_seconds_bucket", done | {"le": "0.05"}, 1),
+        ("time_to_stage_seconds_sum", {"stage": "facts"}, 7.0),
+    ]
+    for name, labels, amount in expected:
+        assert value(series, f"memforest_{name}", **labels) == pytest.approx(amount), name
 
 
 def test_many_tenants_do_not_swell_the_series() -> None:
-    """Given more tenants than may have series, then the rest share one, and no call is lost from the sum."""
     telemetry = PrometheusTelemetry()
     for number in range(MAX_TENANTS + 25):
         telemetry.called(TenantId(f"t{number}"), [CALL])
@@ -224,49 +217,9 @@ def test_many_tenants_do_not_swell_the_series() -> None:
     assert {sample.value for sample in samples if sample.labels["tenant"] == "other"} == {25}
 
 
-def test_a_worker_is_watched_while_it_works(pipeline: Stack) -> None:
-    """Given services that tell their telemetry, when sessions flow, then steps are timed and stages reached."""
-    telemetry = PrometheusTelemetry()
-    pipeline.services.telemetry = telemetry
-    ingest(pipeline, 2)
-    pipeline.drive()
-    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
-    with serve_metrics(telemetry, collector, LOCALHOST, 0) as server:
-        series = scraped(server)
-    steps = {labels[1] for labels in named(series, "memforest_step_duration_seconds_count")}
-    assert {"extract", "reduce", "refresh"} <= steps
-    assert value(series, "memforest_time_to_stage_seconds_count", stage="facts") > 0
-    assert named(series, "memforest_work_dead_total") == {}
-    recorded = pipeline.rows(
-        "SELECT count(*), coalesce(sum(prompt_tokens), 0)::float8 FROM memforest.llm_call WHERE step = 'embed'"
-    )[0]
-    calls = {k: v for k, v in named(series, "memforest_llm_calls_total").items() if k[2] == "embed"}
-    assert sum(calls.values()) == recorded[0] > 0
-    prompt = {k: v for k, v in named(series, "memforest_llm_prompt_tokens_total").items() if k[2] == "embed"}
-    assert sum(prompt.values()) == recorded[1]
-
-
-def test_spans_are_the_tracers() -> None:
-    """Given a tracer, then spans go through to it; without one the trace comes back as it was."""
-    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-    class Traced(PrometheusTelemetry):
-        def span(self, name: str, trace: str | None = None, **ids: str):  # type: ignore[no-untyped-def]
-            requested.append((name, trace, ids))
-            return super().span(name, "child", **ids)
-
-    requested: list[tuple[str, str | None, dict[str, str]]] = []
-    with PrometheusTelemetry().span("extract", trace) as same:
-        assert same == trace
-    with PrometheusTelemetry(Traced()).span("extract", trace, session="s") as own:
-        assert own == "child"
-    assert requested == [("extract", trace, {"session": "s"})]
-
-
 def test_health_is_what_the_process_says(pipeline: Stack) -> None:
     well = [True]
-    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
-    with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0, lambda: well[0]) as server:
+    with watched(pipeline, healthy=lambda: well[0]) as server:
         at = f"http://{LOCALHOST}:{server.port}"
         assert (httpx.get(f"{at}/healthz").status_code, httpx.get(f"{at}/healthz").text) == (200, "ok\n")
         well[0] = False
@@ -276,22 +229,17 @@ def test_health_is_what_the_process_says(pipeline: Stack) -> None:
         httpx.get(f"{at}/healthz")
 
 
-def test_a_port_that_is_taken_is_one_sentence(pipeline: Stack) -> None:
-    """Given a port in use, or a host that is not ours, then what to set is said."""
-    collector = BacklogCollector(ObserveStore(pipeline.services.engine), pipeline.settings)
-    with socket.socket() as holder:
-        holder.bind((LOCALHOST, 0))
-        holder.listen()
-        port = holder.getsockname()[1]
-        with pytest.raises(InvalidSettings, match=f"MEMFOREST_OBSERVE__METRICS_PORT to a free port: {port}"):
-            serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, port)
-    with pytest.raises(InvalidSettings, match="MEMFOREST_OBSERVE__METRICS_HOST"):
-        serve_metrics(PrometheusTelemetry(), collector, "192.0.2.1", 0)
+def test_a_port_that_is_taken_or_a_host_that_is_not_ours_is_one_sentence(pipeline: Stack) -> None:
+    with socket.create_server((LOCALHOST, 0)) as holder:
+        for wrong, what in (
+            ({"port": holder.getsockname()[1]}, "PORT to a free port"),
+            ({"host": "192.0.2.1"}, "HOST"),
+        ):
+            with pytest.raises(InvalidSettings, match=f"MEMFOREST_OBSERVE__METRICS_{what}"), watched(pipeline, **wrong):
+                pass
 
 
 def test_settings_open_metrics(pipeline: Stack) -> None:
-    """Given no port, then nothing is served; given one, processes of one command take the ports after it."""
-
     def served(port: int | None, place: int = 0) -> MetricsServer | None:
         observe = pipeline.settings.observe.model_copy(update={"metrics_port": port})
         watching = Watching(pipeline.settings.model_copy(update={"observe": observe}), PrometheusTelemetry())
@@ -310,8 +258,6 @@ def test_settings_open_metrics(pipeline: Stack) -> None:
 
 
 def test_an_autoscaler_gets_what_metrics_prints(pipeline: Stack) -> None:
-    """Given waiting windows, then the query for autoscalers, run as the service's role, and the command agree on
-    each queue, and on nothing once all is done."""
     pipeline.memory.enqueue("bob", "s1", said("I live in Oslo.", "Nice."))
     pipeline.execute("UPDATE memforest.cell SET created_at = clock_timestamp() - interval '100 s'")
 

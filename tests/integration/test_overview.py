@@ -120,7 +120,6 @@ def by(service: InspectionService, what: CostBy, **which: Any) -> list[tuple[str
 
 
 def test_costs_are_summed_by_each_thing(spent: Stack, service: InspectionService) -> None:
-    """Given calls, then they are summed under names, the dearest first; only days are in order."""
     assert by(service, CostBy.SESSION) == [
         ("", "ann", 1, 2.0),
         ("chat-2", "bob", 1, 0.5),
@@ -131,12 +130,7 @@ def test_costs_are_summed_by_each_thing(spent: Stack, service: InspectionService
     assert by(service, CostBy.STEP) == [("summarize", "", 1, 2.0), ("extract", "", 3, 0.75), ("plan", "", 1, 0.125)]
     assert by(service, CostBy.MODEL) == [("big", "", 2, 2.125), ("gpt", "", 3, 0.75)]
     assert by(service, CostBy.DAY) == [("2024-05-06", "", 4, 2.375), ("2024-05-07", "", 1, 0.5)]
-
-
-def test_the_total_is_what_this_tenant_spent(spent: Stack, service: InspectionService) -> None:
-    """Given another tenant's call of 99 dollars, then it is in nobody else's sum; failed calls are counted."""
-    total = service.costs(spent.tenant, CostBy.STEP, CallFilter()).total
-    assert total == Spent(5, 1, 500, 50, 200, 2.875)
+    assert service.costs(spent.tenant, CostBy.STEP, CallFilter()).total == Spent(5, 1, 500, 50, 200, 2.875)
     assert service.costs(OTHER_TENANT, CostBy.STEP, CallFilter()).total.cost_usd == 99.0
 
 
@@ -155,7 +149,6 @@ def test_costs_can_be_narrowed(spent: Stack, service: InspectionService) -> None
 
 
 def test_what_was_deleted_stays_paid_for(spent: Stack, service: InspectionService) -> None:
-    """Given a session that is gone, then its calls are listed under its id."""
     spent.execute("UPDATE memforest.llm_call SET session_id = gen_random_uuid() WHERE cost_usd = 0.5")
     (row,) = [
         row for row in service.costs(spent.tenant, CostBy.SESSION, CallFilter()).rows if row.spent.cost_usd == 0.5
@@ -166,36 +159,12 @@ def test_what_was_deleted_stays_paid_for(spent: Stack, service: InspectionServic
 
 def test_cost_as_a_shell_sees_it(spent: Stack, shell: Shell) -> None:
     found = shell.json("cost", "--by", "owner", "--since", "2024-05-06", "--until", "2024-05-06")
-    assert [(row["owner"], row["calls"], row["cost_usd"]) for row in found["rows"]] == [
-        ("ann", 1, 2.0),
-        ("bob", 2, 0.25),
-        ("", 1, 0.125),
-    ]
-    assert found["total"]["failed"] == 1
-    table = shell("cost", "--by", "session", "--owner", "bob").splitlines()
-    assert [line.split()[:3] for line in table] == [
-        ["session", "owner", "calls"],
-        ["chat-2", "bob", "1"],
-        ["chat-1", "bob", "2"],
-        ["total", "3", "1"],
-    ]
-
-
-@pytest.mark.parametrize(
-    "arguments, code",
-    [
-        (("--since", "soon"), "invalid_time"),
-        (("--since", "2024-05-07", "--until", "2024-05-06"), "invalid_period"),
-        (("--owner", "nobody"), "not_found"),
-        (("--by", "weather"), "usage"),
-    ],
-)
-def test_bad_questions_about_cost_end_with_2(shell: Shell, arguments: tuple[str, ...], code: str) -> None:
-    assert shell.json("cost", *arguments, code=2)["error"]["code"] == code
+    rows = [(row["owner"], row["calls"], row["cost_usd"]) for row in found["rows"]]
+    assert (rows, found["total"]["failed"]) == ([("ann", 1, 2.0), ("bob", 2, 0.25), ("", 1, 0.125)], 1)
+    assert shell.json("cost", "--owner", "nobody", code=2)["error"]["code"] == "not_found"
 
 
 def test_single_calls_come_newest_first_and_page_by_page(spent: Stack) -> None:
-    """Given four calls of one moment and a later one, then pages of two hold each once, whatever their time."""
     memory = spent.memory
     whole = memory.calls().items
     assert [call.cost_usd for call in whole] == [0.5, 0.125, 2.0, 0.0, 0.25]
@@ -263,7 +232,6 @@ def test_single_calls_as_a_shell_sees_them(spent: Stack, shell: Shell) -> None:
 
 
 def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: InspectionService) -> None:
-    """Given two sessions that nobody works on and calls of now and of earlier, then depths and spending are theirs."""
     ingest(pipeline, "bob", "s1")
     ingest(pipeline, "ann", "s2")
     now = service.overview(pipeline.tenant).at
@@ -280,16 +248,7 @@ def test_an_overview_is_what_the_rows_say(pipeline: Stack, service: InspectionSe
     assert service.overview(OTHER_TENANT).queues == ()
 
 
-def test_a_worked_off_system_has_nothing_waiting(pipeline: Stack, service: InspectionService) -> None:
-    ingest(pipeline, "bob", "s1")
-    pipeline.drive()
-    seen = service.overview(pipeline.tenant)
-    assert (seen.queues, seen.dead, seen.dirty_nodes) == ((), 0, 0)
-    assert (seen.summaries_stale_s, seen.index_stale_s) == (0.0, 0.0)
-
-
 def test_status_and_top_as_a_shell_sees_them(pipeline: Stack, shell: Shell) -> None:
-    """Given waiting work, without broker and index, then both show it, and no word of what was said."""
     ingest(pipeline, "bob", "s1")
     state = shell.json("status")
     assert state["totals"]["cells"] == {"ready": 4}
@@ -318,7 +277,6 @@ def test_dead_work_is_pointed_at(pipeline: Stack, shell: Shell) -> None:
 
 
 def test_an_older_schema_is_named(pipeline: Stack, shell: Shell, service: InspectionService) -> None:
-    """Given a database before its upgrade, then what to run is said."""
     pipeline.execute("DROP FUNCTION memforest.backlog()")
     with pytest.raises(InvalidSettings, match="memforest db upgrade"):
         service.overview(pipeline.tenant)

@@ -137,9 +137,6 @@ def test_other_instructions_find_nothing_that_was_paid_for_without_them(ground: 
     with ground.opened() as running:
         running.memory.ingest("bob", "s1", LAMPS)
         running.drive()
-        plan = planned(running, Options(extract=True))
-        assert plan["extraction_calls"] == 0
-        assert plan["summary_calls"] == 0
     before = {schema: len(ground.systems(schema)) for schema in ("extraction", "summary")}
     assert all(before.values())
 
@@ -151,7 +148,6 @@ def test_other_instructions_find_nothing_that_was_paid_for_without_them(ground: 
         requested = {schema: len(ground.systems(schema)) - before[schema] for schema in before}
         assert requested["extraction"] == plan["extraction_calls"] == before["extraction"]
         assert requested["summary"] == before["summary"]
-        assert plan["summary_calls"] > 0
         marks = {row.model for row in running.rows("SELECT DISTINCT model FROM memforest.node_summary")}
         assert len(marks) == 1
         assert "prompt:" in marks.pop()

@@ -139,14 +139,11 @@ def test_wrong_options_are_refused_with_what_to_change(
         with pytest.raises(InvalidInput) as refused:
             read()
         assert refused.value.code == code
-
-
-def test_other_wrong_values_are_refused(memory: MemForest) -> None:
-    for read, code in (
+    for read, other in (
         (lambda: memory.trees("bob", kind="leaf"), "invalid_kind"),
         (lambda: memory.turns("bob", "moving", last=0), "invalid_last"),
         (lambda: memory.node("x"), "invalid_node_id"),
     ):
         with pytest.raises(InvalidInput) as refused:
             read()
-        assert refused.value.code == code
+        assert refused.value.code == other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sqlite3
@@ -20,11 +19,11 @@ from memforest_core.index.records import PointLease, StalePoint
 from memforest_core.index.rows import IndexRows
 from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.reduce.service import Reduced
-from memforest_core.lifecycle.bundle.records import TABLES, Digests
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import from_bytes, text_hash, to_bytes
 from tests.harness.sayings import said
+from tests.harness.sealing import reseal
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
@@ -266,12 +265,7 @@ def poison(bundle: Path, to: Path, vector: bytes) -> None:
     shutil.copy(bundle, to)
     with closing(sqlite3.connect(to)) as database:
         database.execute("UPDATE vector SET vector = ?", (vector,))
-        digests = Digests()
-        for table in TABLES:
-            columns = ", ".join(column.name for column in table.columns)
-            digests.add(table, database.execute(f"SELECT {columns} FROM {table.name} ORDER BY n").fetchall())
-        sums = json.dumps({table.name: digests.of(table) for table in TABLES}, sort_keys=True)
-        database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (sums,))
+        reseal(database)
         database.commit()
 
 

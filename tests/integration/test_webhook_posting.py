@@ -13,9 +13,8 @@ from memforest_core.settings import WebhookSettings
 from tests.harness.receiver import receiver
 
 
-@pytest.mark.parametrize("url", ["https://does-not-exist.invalid/", f"https://{'x' * 70}.com/"])
-def test_a_name_that_leads_nowhere_is_an_outcome(url: str) -> None:
-    assert Poster(WebhookSettings()).post(url, {}, b"{}").code == "unreachable"
+def test_a_name_that_no_resolver_takes_is_an_outcome() -> None:
+    assert Poster(WebhookSettings()).post(f"https://{'x' * 70}.com/", {}, b"{}").code == "unreachable"
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +32,6 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name, code", [("hooks.example", None), ("other.example", "unreachable")])
 def test_tls_and_the_host_header_keep_the_name(certified: Path, name: str, code: str | None) -> None:
-    """Given a receiver with a certificate, when its address is connected to, then the name of the URL is what is
-    compared with the certificate, sent as the server's name and as the host."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certified)
     requested: list[str] = []

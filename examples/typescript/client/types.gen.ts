@@ -165,7 +165,7 @@ export type Context = {
  */
 export type ContextPart = {
     section: Section;
-    kind: MemforestCoreAssistantContextRecordsPartKind;
+    kind: PartKind;
     text: string;
     tokens: number;
     fact_ids?: Array<string>;
@@ -475,7 +475,7 @@ export type KeyAnswer = {
  * A part that is not in the window, without its words.
  */
 export type LeftOut = {
-    kind: MemforestCoreAssistantConversationWindowRecordsPartKind;
+    kind: PartKind;
     reason: Reason;
     session_id: string;
     turn_ids: Array<string>;
@@ -867,6 +867,11 @@ export type PageTurn = {
 };
 
 /**
+ * What a part of a window or of a context is.
+ */
+export type PartKind = 'sentence' | 'days' | 'evidence' | 'item' | 'summary' | 'turn';
+
+/**
  * One node on the way from a tree's root down to the evidence.
  */
 export type PathNode = {
@@ -916,7 +921,7 @@ export type Pins = {
 };
 
 /**
- * The work and cost of a rebuild. Calls are counted; tokens and dollars are estimates.
+ * The work and cost of a rebuild, estimated from the sizes of the forest: at most so many calls.
  */
 export type Plan = {
     sessions: number;
@@ -924,7 +929,6 @@ export type Plan = {
     cells: number;
     cells_to_extract: number;
     extraction_calls: number;
-    extractions_reused: number;
     facts_to_place: number;
     summaries: number;
     summary_calls: number;
@@ -1634,7 +1638,7 @@ export type Why = 'budget' | 'in window' | 'in profile' | 'nothing' | 'off' | 'u
  * One part of a window.
  */
 export type WindowPart = {
-    kind: MemforestCoreAssistantConversationWindowRecordsPartKind;
+    kind: PartKind;
     text: string;
     session_id: string;
     turn_ids: Array<string>;
@@ -1670,16 +1674,6 @@ export type WorkError = {
  * The state of a unit of work.
  */
 export type WorkState = 'held' | 'ready' | 'running' | 'done' | 'dead';
-
-/**
- * What a part is.
- */
-export type MemforestCoreAssistantContextRecordsPartKind = 'sentence' | 'days' | 'evidence' | 'item' | 'summary' | 'turn';
-
-/**
- * What a part of a window is.
- */
-export type MemforestCoreAssistantConversationWindowRecordsPartKind = 'item' | 'summary' | 'turn';
 
 export type LifecycleExportData = {
     body?: never;

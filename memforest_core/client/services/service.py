@@ -35,7 +35,6 @@ from memforest_core.ingest.reduce.service import ReductionService
 from memforest_core.ingest.refresh.rows import RefreshRows, redo
 from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.ingest.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer, Titles
-from memforest_core.lifecycle.bundle.importing import BundleParts
 from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.correct.service import Correction
 from memforest_core.lifecycle.erase.service import Erasure
@@ -132,11 +131,10 @@ class LifecycleParts:
     @cached_property
     def merging(self) -> Merging:
         model = self._all.embedder.model
-        return Merging(self._engine, self.operations, self._all.index, model, self._settings, self.clearing.clear)
+        return Merging(self._engine, self.operations, model, self._settings, self.clearing.clear)
 
     bundles = _operating(
-        Bundles,
-        lambda own: Bundles(BundleParts(own._engine, own._all.embedder, own._all.producer.wakeups, own._settings)),
+        Bundles, lambda own: Bundles(own._engine, own._all.embedder, own._all.producer.wakeups, own._settings)
     )
 
     @cached_property

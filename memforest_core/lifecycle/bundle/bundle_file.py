@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,18 @@ from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.checking import damaged
 from memforest_core.lifecycle.bundle.records import (
     APPLICATION_ID,
+    CREATE_META,
     FORMAT,
     SCHEMA,
     TABLES,
     BundleHead,
     BundleTable,
-    Digests,
     ForestHead,
     Row,
+    create,
     digest_of,
     document,
+    line,
 )
 
 PARTIAL = ".part"
@@ -45,8 +48,8 @@ class BundleWriter:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
-        self._rows: Counter[str] = Counter()
-        self._digests = Digests()
+        self._rows = {table.name: 0 for table in TABLES}
+        self._seals = {table.name: hashlib.sha256() for table in TABLES}
         self.whole = False
         for pragma in (
             f"application_id = {APPLICATION_ID}",
@@ -66,7 +69,7 @@ class BundleWriter:
             f"INSERT INTO {table.name} ({names}) VALUES ({marks})",  # noqa: S608 - constants of the format
             rows,
         )
-        self._digests.add(table, rows)
+        self._seals[table.name].update(b"".join(map(line, rows)))
         self._rows[table.name] += len(rows)
 
     def finish(
@@ -85,8 +88,8 @@ class BundleWriter:
             summary_models=tuple(sorted(summary_models)),
             with_vectors=options[0],
             with_summaries=options[1],
-            rows={table.name: self._rows[table.name] for table in TABLES},
-            digests={table.name: self._digests.of(table) for table in TABLES},
+            rows=self._rows,
+            digests={name: seal.hexdigest() for name, seal in self._seals.items()},
         )
         for name, value in meta_of(head).items():
             self._db.execute("INSERT INTO meta VALUES (?, ?)", (name, value))
@@ -200,12 +203,13 @@ class BundleReader:
         with _faults():
             for pragma in _PRAGMAS:
                 database.execute(f"PRAGMA {pragma}")
-            self._check_schema()
+            self._columns = self._checked_columns()
             meta = self._meta()
         self.digest = digest_of(meta)
         self.head = _head(meta)
 
-    def _check_schema(self) -> None:
+    def _checked_columns(self) -> dict[str, frozenset[str]]:
+        """The columns that each table has: those of the format, but for such as may be NULL."""
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise InvalidInput("This SQLite file is no bundle of MemForest.", code="not_a_bundle")
         format_ = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -219,9 +223,19 @@ class BundleReader:
         size = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if size > 2 * len(SCHEMA):
             raise damaged("its tables are not those of the format")
-        found = self._db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
-        if {(kind, name, sql) for kind, name, sql in found} != {("table", *each) for each in SCHEMA.items()}:
+        made = {
+            (kind, name): str(sql) for kind, name, sql in self._db.execute("SELECT type, name, sql FROM sqlite_schema")
+        }
+        columns: dict[str, frozenset[str]] = {}
+        for table in TABLES:
+            named = set(re.findall(r"(\w+) (?:TEXT|INTEGER|BLOB)", made.get(("table", table.name), "")))
+            present = tuple(each for each in table.columns if each.name in named or not each.null)
+            columns[table.name] = frozenset(each.name for each in present)
+            if made.pop(("table", table.name), "") != create(replace(table, columns=present)):
+                raise damaged("its tables are not those of the format")
+        if made != {("table", "meta"): CREATE_META}:
             raise damaged("its tables are not those of the format")
+        return columns
 
     def _meta(self) -> dict[str, str]:
         size = self._db.execute("SELECT count(*), sum(length(value)) FROM meta").fetchone()
@@ -234,9 +248,21 @@ class BundleReader:
             )
         return meta
 
+    def sealed(self, table: BundleTable, page: int) -> Iterator[Sequence[Row]]:
+        """All rows, ``page`` at a time; raises at their end unless their number and digest are those of the head."""
+        seal, found = hashlib.sha256(), 0
+        stored = [at for at, each in enumerate(table.columns) if each.name in self._columns[table.name]]
+        for rows in self.rows(table, 0, page):
+            seal.update(b"".join(line([row[at] for at in stored]) for row in rows))
+            found += len(rows)
+            yield rows
+        if found != self.head.rows[table.name] or seal.hexdigest() != self.head.digests[table.name]:
+            raise damaged(f"{table.name}: its checksum is another")
+
     def rows(self, table: BundleTable, after: int, page: int) -> Iterator[Sequence[Row]]:
         """The rows behind the first ``after`` ones, ``page`` at a time; types of values are not checked."""
-        names = ", ".join(column.name for column in table.columns)
+        stored = self._columns[table.name]
+        names = ", ".join(each.name if each.name in stored else "NULL" for each in table.columns)
         with _faults():
             while True:
                 found = self._db.execute(

@@ -15,6 +15,7 @@ from memforest_core.lifecycle.bundle.records import (
     CANDIDATE,
     CELL,
     FACT,
+    NAMED,
     NODE,
     SCOPE,
     SUMMARY,
@@ -27,11 +28,6 @@ from memforest_core.lifecycle.bundle.records import (
 )
 from memforest_core.memtree import MIN_BRANCHING
 
-_AT_ONCE = 500
-"""Ids in one look-up: below what any SQLite takes as parameters."""
-
-_KINDS = tuple(IdKind)
-
 
 class IdTable:
     """Old ids and what they become, and hashes of texts, on disk: a forest may have more than fit into memory."""
@@ -41,35 +37,25 @@ class IdTable:
         for statement in (
             "PRAGMA journal_mode = OFF",
             "PRAGMA synchronous = OFF",
-            "CREATE TABLE ids (old BLOB PRIMARY KEY, new BLOB NOT NULL, kind INTEGER NOT NULL) WITHOUT ROWID",
-            "CREATE UNIQUE INDEX ids_new ON ids (new)",
+            "CREATE TABLE ids (old BLOB PRIMARY KEY, new BLOB NOT NULL UNIQUE, kind TEXT NOT NULL) WITHOUT ROWID",
             "CREATE TABLE texts (text_hash BLOB PRIMARY KEY) WITHOUT ROWID",
         ):
             database.execute(statement)
 
     def add(self, kind: IdKind, pairs: Sequence[tuple[UUID, UUID]]) -> bool:
         """Add (old, new) pairs; False when an old id or a new one is there already."""
-        place = _KINDS.index(kind)
         try:
-            self._db.executemany(
-                "INSERT INTO ids VALUES (?, ?, ?)", ((old.bytes, new.bytes, place) for old, new in pairs)
-            )
+            self._db.executemany("INSERT INTO ids VALUES (?, ?, ?)", ((o.bytes, n.bytes, kind) for o, n in pairs))
         except sqlite3.IntegrityError:
             return False
         return True
 
     def find(self, ids: Iterable[UUID]) -> dict[UUID, tuple[IdKind, UUID]]:
         """Kind and new id of those that are known."""
-        wanted = [id_.bytes for id_ in set(ids)]
         found: dict[UUID, tuple[IdKind, UUID]] = {}
-        for at in range(0, len(wanted), _AT_ONCE):
-            some = wanted[at : at + _AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            for old, new, kind in self._db.execute(
-                f"SELECT old, new, kind FROM ids WHERE old IN ({marks})",  # noqa: S608 - question marks
-                some,
-            ):
-                found[UUID(bytes=old)] = (_KINDS[kind], UUID(bytes=new))
+        for id_ in set(ids):
+            for new, kind in self._db.execute("SELECT new, kind FROM ids WHERE old = ?", (id_.bytes,)):
+                found[id_] = (IdKind(kind), UUID(bytes=new))
         return found
 
     def want(self, hashes: Iterable[bytes]) -> None:
@@ -103,10 +89,6 @@ _MADE_OF = {CELL.name: ("session_id",), SCOPE.name: ("session_id",), NODE.name: 
 
 PAGE = 1_000
 
-_LEVEL, _VERSION, _CLEAN = NODE.at("level"), NODE.at("version"), NODE.at("clean_version")
-_VECTOR, _POOLED = SUMMARY.at("vector"), SUMMARY.at("pooled")
-_KIND, _CENTROID, _K = SCOPE.at("kind"), SCOPE.at("centroid"), SCOPE.at("k")
-
 MAX_BRANCHING = 64
 """What the settings allow: each child's text is read for its parent's summary."""
 
@@ -125,6 +107,14 @@ class NewIds:
     def renamed(self) -> bool:
         return self._old != self._new
 
+    def relearn(self, page: int) -> None:
+        """Give everything in the bundle its new id, if it gets one."""
+        if self.renamed:
+            self._ids.clear()
+            for table in NAMED.values():
+                for rows in self._reader.rows(table, 0, page):
+                    self.learn(table, rows)
+
     def learn(self, table: BundleTable, rows: Sequence[Row]) -> None:
         """Take in what rows are named, tables in the order of the format. Raises InvalidInput for a name used twice."""
         kind = table.identity
@@ -135,38 +125,31 @@ class NewIds:
         if not self._ids.add(kind, list(zip(olds, news, strict=True))):
             raise damaged(f"{table.name}: an id is used twice")
 
-    def apply(self, table: BundleTable, rows: Sequence[Row]) -> list[Row]:
+    def apply(self, table: BundleTable, rows: Sequence[Row]) -> Iterator[dict[str, Value]]:
         """Rows under their new ids. Raises InvalidInput for a row that names what is not in the bundle."""
-        referring = [
-            (place, column.refs or (table.identity,), (table.name, column.name) in _SOFT)
+        referring = {
+            column.name: column.refs or (table.identity,)
             for place, column in enumerate(table.columns)
             if column.refs or (table.identity is not None and place == 0)
-        ]
-        if not referring:
-            return list(rows)
-        known = self._ids.find(
-            UUID(str(row[place])) for row in rows for place, *_ in referring if row[place] is not None
-        )
-        named: list[Row] = []
-        for row in rows:
-            values: list[Value] = list(row)
-            for place, kinds, soft in referring:
-                old = row[place]
-                if old is None:
+        }
+        named = [dict(zip((column.name for column in table.columns), row, strict=True)) for row in rows]
+        known = self._ids.find(UUID(str(row[name])) for row in named for name in referring if row[name] is not None)
+        for row in named:
+            for name, kinds in referring.items():
+                if row[name] is None:
                     continue
-                kind, new = known.get(UUID(str(old)), (None, None))
+                old = UUID(str(row[name]))
+                kind, new = known.get(old, (None, None))
                 if kind in kinds:
-                    values[place] = str(new)
-                elif soft and table is FACT:
-                    values[place] = str(self._successor(UUID(str(old))))
-                elif soft:
-                    values[place] = None
+                    row[name] = str(new)
+                elif (table.name, name) not in _SOFT:
+                    raise damaged(f"{table.name}.{name} names a row that is not there")
                 else:
-                    raise damaged(f"{table.name}.{table.columns[place].name} names a row that is not there")
-            if table is VISIT and values[0] is None:
-                continue
-            named.append(self._keys(table, values) if self.renamed else tuple(values))
-        return named
+                    row[name] = str(self._successor(old)) if table is FACT else None
+            if table is not VISIT or row["item_id"] is not None:
+                if self.renamed:
+                    self._set_keys(table, row)
+                yield row
 
     def _successor(self, old: UUID) -> UUID:
         """The id that a fact will have which the reducer has not placed yet."""
@@ -183,17 +166,13 @@ class NewIds:
                 }
         return self._waiting.get(old, old)
 
-    def _keys(self, table: BundleTable, values: list[Value]) -> Row:
+    @staticmethod
+    def _set_keys(table: BundleTable, row: dict[str, Value]) -> None:
         """Keys that are made of ids."""
-        if table is SCOPE:
-            kind, key = values[SCOPE.at("kind")], SCOPE.at("scope_key")
-            if kind == TreeKind.SESSION:
-                values[key] = values[SCOPE.at("session_id")] or ""
-            elif kind == TreeKind.SCENE:
-                values[key] = values[0]
-        elif table is NODE and values[NODE.at("payload_id")] is not None:
-            values[NODE.at("key_id")] = str(values[NODE.at("payload_id")]).replace("-", "")
-        return tuple(values)
+        if table is SCOPE and row["kind"] != TreeKind.ENTITY:
+            row["scope_key"] = row["session_id"] or "" if row["kind"] == TreeKind.SESSION else row["tree_id"]
+        elif table is NODE and row["payload_id"] is not None:
+            row["key_id"] = str(row["payload_id"]).replace("-", "")
 
     def _news(self, table: BundleTable, rows: Sequence[Row], olds: Sequence[UUID]) -> list[UUID]:
         names = [column.name for column in table.columns]
@@ -251,40 +230,35 @@ class PreparedRows:
         """The rows to insert, hashes behind. Raises InvalidInput."""
         if table is VECTOR and not self._with_vectors:
             return []
-        named = self._new.apply(table, rows)
-        if table is NODE:
-            named = [self._node(list(row)) for row in named]
-        elif table is SUMMARY:
-            named = [self._summary(list(row)) for row in named]
-        elif table is SCOPE:
-            named = [self._scope(list(row)) for row in named]
-        if not table.derived:
-            return named
-        return [(*row, *hashes_of(table, row)) for row in named]
+        prepared: list[Row] = []
+        for row in self._new.apply(table, rows):
+            if table is NODE:
+                self._node(row)
+            elif table is SUMMARY and not self._with_vectors:
+                # The text stays, which saves the call; refresh pools the vectors before anybody compares with them.
+                row["vector"] = row["pooled"] = self._nothing
+            elif table is SUMMARY and None in (row["vector"], row["pooled"]):
+                raise damaged("summary.vector")
+            elif table is SCOPE:
+                self._scope(row)
+            values = tuple(row.values())
+            prepared.append((*values, *hashes_of(table, values)) if table.derived else values)
+        return prepared
 
-    def _node(self, row: list[Value]) -> Row:
-        version, clean = int(row[_VERSION] or 0), int(row[_CLEAN] or 0)
+    def _node(self, row: dict[str, Value]) -> None:
+        version, clean = int(row["version"] or 0), int(row["clean_version"] or 0)
         if not 1 <= version < 2**62 or not 0 <= clean <= version:
             raise damaged("node.version")
-        if int(row[_LEVEL] or 0) == 0:
-            row[_CLEAN] = version
+        if row["level"] == 0:
+            row["clean_version"] = version
         elif self._dirty:
-            row[_CLEAN] = min(clean, version - 1)
-        return tuple(row)
+            row["clean_version"] = min(clean, version - 1)
 
-    def _summary(self, row: list[Value]) -> Row:
-        # The text stays, which saves the call; refresh pools the vectors before anybody compares with them.
-        if not self._with_vectors:
-            row[_VECTOR] = row[_POOLED] = self._nothing
-        elif row[_VECTOR] is None or row[_POOLED] is None:
-            raise damaged("summary.vector")
-        return tuple(row)
-
-    def _scope(self, row: list[Value]) -> Row:
-        if not MIN_BRANCHING <= int(row[_K] or 0) <= MAX_BRANCHING:
+    @staticmethod
+    def _scope(row: dict[str, Value]) -> None:
+        if not MIN_BRANCHING <= int(row["k"] or 0) <= MAX_BRANCHING:
             raise damaged("scope.k")
-        if row[_KIND] != "scene":
-            row[_CENTROID] = None
-        elif row[_CENTROID] is None:
+        if row["kind"] != TreeKind.SCENE:
+            row["centroid"] = None
+        elif row["centroid"] is None:
             raise damaged("scope.centroid")
-        return tuple(row)

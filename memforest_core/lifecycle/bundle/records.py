@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
@@ -21,7 +21,8 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
 
 FORMAT = 4
-"""The version of the format that this version writes and reads."""
+"""The version of the format that this version writes and reads. A column that may be NULL needs no other one: where a
+bundle does not have it, it is read as NULL."""
 
 Value = str | int | bytes | None
 Row = tuple[Value, ...]
@@ -230,22 +231,6 @@ SCHEMA = {"meta": CREATE_META} | {table.name: create(table) for table in TABLES}
 def line(row: Sequence[object]) -> bytes:
     """The canonical form of a row: a JSON array, blobs in hex, a line feed."""
     return json.dumps(row, default=bytes.hex, separators=(",", ":")).encode() + b"\n"
-
-
-class Digests:
-    """SHA-256 over the canonical rows of each table."""
-
-    def __init__(self) -> None:
-        self._hashes: dict[str, Any] = {table.name: hashlib.sha256() for table in TABLES}
-
-    def add(self, table: BundleTable, rows: Sequence[Row]) -> None:
-        """Take the next rows of a table."""
-        if rows:
-            self._hashes[table.name].update(b"".join(map(line, rows)))
-
-    def of(self, table: BundleTable) -> str:
-        """The digest of the rows so far, in hex."""
-        return str(self._hashes[table.name].hexdigest())
 
 
 def digest_of(meta: dict[str, str]) -> str:

@@ -182,12 +182,9 @@ class ScopeCopy:
 
     @property
     def transplanted(self) -> bool:
-        """Whether the source's structure becomes the target's: it is the only one, or the larger one."""
-        if self.source.head is None or (self.plan is not None and self.plan.meeting is not Meeting.NEW):
-            return False
-        if self.there is None or self.there.head is None:
-            return True
-        return self.source.kind is not TreeKind.SESSION and self.source.head.leaf_count > self.there.head.leaf_count
+        """Whether the source's tree is copied whole: the target has no such scope."""
+        new = self.plan is None or self.plan.meeting is Meeting.NEW
+        return new and self.there is None and self.source.head is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +227,6 @@ class Counted(StrEnum):
     """Into matching trees, or instead of leaves of facts that the target has in other words."""
     NODES_DIRTY = "nodes_dirty"
     """Nodes that have to be summarized because of the merge."""
-    DEGRADED = "degraded"
-    """Sources whose near duplicates could not all be looked for."""
 
 
 Tally = Counter[str]

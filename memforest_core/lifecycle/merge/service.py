@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.operation_rules import OperationKind, Role
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
-from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.reduce.records import ruled
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.merge.comparing import Comparison, Near
+from memforest_core.lifecycle.merge.comparing import near_duplicates
 from memforest_core.lifecycle.merge.records import (
     NAMED,
     ConflictReport,
@@ -55,7 +54,6 @@ class Merging:
 
     engine: Engine
     operations: Operations
-    index: VectorIndex
     model: str
     """The embedding model."""
     settings: Settings
@@ -112,7 +110,7 @@ class Merging:
         with MergeRows.opened(self.engine, tenant) as rows, rows.undone():
             merge = self._resolved(rows, sources, into, True)
             self._check_live(rows, merge)
-            return self._tried(rows, tenant, merge, into)
+            return self._tried(rows, merge, into)
 
     def _resolved(self, rows: MergeRows, sources: Sequence[str], into: str, keep_sources: bool) -> _Merge:
         if isinstance(sources, str) or not sources:
@@ -153,16 +151,14 @@ class Merging:
         match progress.get("phase"):
             case None if task.dry_run:
                 with MergeRows.opened(self.engine, tenant) as rows, rows.undone():
-                    counts = self._tried(rows, tenant, merge, "").counts
+                    counts = self._tried(rows, merge, "").counts
                 return {"phase": "planned", **counts}
             case None:
                 return self._freeze(tenant, task, merge)
-            case "merge":
-                return self._merge(tenant, task, merge, progress)
+            case "merge" | "fold":
+                return self._move(tenant, task, merge, progress)
             case "end":
                 return self._end(tenant, task, merge, progress)
-            case "fold":
-                return self._fold(tenant, task, merge, progress)
             case "clear":
                 return self._cleared(tenant, progress)
             case _:
@@ -217,50 +213,55 @@ class Merging:
             started: Numbers = {"phase": "merge", "order": order, "next": 0, "sources": len(merge.sources)}
             return rows.tasks.advance(task.id, started)
 
-    def _merge(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers:
-        """One source: compare with nothing locked, then switch."""
-        at = int(progress["next"])
-        source = merge.sources[int(str(progress["order"]).split(",")[at])]
-        near = self._compared(tenant, source, _target(merge))
+    def _move(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers:
+        """One source: compare with nothing locked, then switch. A new target whose owner got a forest meanwhile is
+        itself moved into that one: it is folded."""
+        folding, at = progress["phase"] == "fold", int(progress["next"])
+        into = ForestId(UUID(str(progress.get("into", _target(merge)))))
+        source = _target(merge) if folding else merge.sources[int(str(progress["order"]).split(",")[at])]
+        near = self._compared(tenant, source, into)
         with MergeRows.opened(self.engine, tenant) as rows:
             rows.unhurried()
-            forests = rows.lock_forests([*merge.sources, _target(merge)])
+            forests = rows.lock_forests([*merge.sources, _target(merge), into], changing=folding)
             stored = rows.progress(task.id)
-            if stored and (stored.get("phase"), stored.get("next")) != ("merge", at):
+            if stored and (stored.get("phase"), stored.get("next")) != (progress["phase"], at):
                 return stored
-            target = forests.get(_target(merge))
+            target = forests.get(into)
             if target is None or target.state == "gone":
-                return self._abandon(rows, task, merge, forests, progress)
-            if target.state == "frozen":
+                if not folding:
+                    return self._abandon(rows, task, merge, forests, progress)
+                back = {name: value for name, value in progress.items() if name != "into"}
+                return rows.tasks.advance(task.id, back | {"phase": "end"})
+            if target.state == "frozen" and not folding:
                 raise RetryableError("The forest to merge into is being merged itself.", retry_after=FROZEN_S)
             tally = Counter(numbers(progress))
             # A source that was deleted meanwhile is skipped.
             if source in forests and forests[source].state != "gone":
                 tally = self._switched(rows, forests[source], target, near, tally).tally
-            last = at + 1 == len(merge.sources)
-            after = {**progress, **numbers(tally), "phase": "end" if last else "merge", "next": at + 1}
-            return rows.tasks.advance(task.id, after)
+            if folding:
+                rows.set_forest_state(source, "gone")
+                return self._release(rows, task, merge, forests, progress, source)
+            phase = "end" if at + 1 == len(merge.sources) else "merge"
+            return rows.tasks.advance(task.id, {**progress, **numbers(tally), "phase": phase, "next": at + 1})
 
-    def _compared(self, tenant: TenantId, source: ForestId, target: ForestId) -> Near:
+    def _compared(self, tenant: TenantId, source: ForestId, target: ForestId) -> Mapping[FactId, FactId]:
         with MergeRows.opened(self.engine, tenant) as rows:
             rows.unhurried()
-            found = rows.forests([target])
-            if not found:
-                return Near()
-            threshold = self._ruled(found[0]).reduce.near_duplicate
-            return Comparison(self.index, self.model).near(rows, tenant, source, target, threshold, index=True)
+            return {} if (found := rows.forest(target)) is None else self._near(rows, source, found)
+
+    def _near(self, rows: MergeRows, source: ForestId, target: StoredForest) -> Mapping[FactId, FactId]:
+        return near_duplicates(rows, self.model, source, target.id, self._ruled(target).reduce.near_duplicate)
 
     def _ruled(self, forest: StoredForest) -> Settings:
         return ruled(self.settings, forest.rules)
 
     def _switched(
-        self, rows: MergeRows, source: StoredForest, target: StoredForest, near: Near, before: Tally
+        self, rows: MergeRows, source: StoredForest, target: StoredForest, near: Mapping[FactId, FactId], before: Tally
     ) -> Switched:
         """The switch, with its counts added to those from before."""
         conflicting, _ = rows.value_conflicts(source.id, target.id, 0)
-        done = Switching(rows, source, target, near.twins, self._ruled(target)).run()
+        done = Switching(rows, source, target, near, self._ruled(target)).run()
         done.tally[Counted.CONFLICTS] += conflicting + len(done.renamed)
-        done.tally[Counted.DEGRADED] += int(near.degraded)
         done.tally.update(before)
         return done
 
@@ -280,26 +281,9 @@ class Merging:
                     # The owner got a forest meanwhile: the merged forest is merged into that one.
                     if not rows.tasks.join(task.id, existing.id, Role.MERGE_INTO):
                         raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
-                    folding: Numbers = {**progress, "phase": "fold", "into": str(existing.id)}
-                    return rows.tasks.advance(task.id, folding)
+                    return rows.tasks.advance(task.id, {**progress, "phase": "fold", "into": str(existing.id)})
                 rows.set_forest_state(target.id, "live")
             return self._release(rows, task, merge, forests, progress)
-
-    def _fold(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers | None:
-        existing, hidden = ForestId(UUID(str(progress["into"]))), _target(merge)
-        near = self._compared(tenant, hidden, existing)
-        with MergeRows.opened(self.engine, tenant) as rows:
-            rows.unhurried()
-            forests = rows.lock_forests([*merge.sources, hidden, existing], changing=True)
-            stored = rows.progress(task.id)
-            if stored and stored.get("phase") != "fold":
-                return stored
-            if existing not in forests or forests[existing].state not in ("live", "frozen"):
-                back: Numbers = {**progress, "phase": "end"}
-                return rows.tasks.advance(task.id, back)
-            self._switched(rows, forests[hidden], forests[existing], near, Counter())
-            rows.set_forest_state(hidden, "gone")
-            return self._release(rows, task, merge, forests, progress, hidden)
 
     def _release(
         self,
@@ -347,7 +331,7 @@ class Merging:
             raise NotFound("A forest of this merge is gone.")
         return forests
 
-    def _tried(self, rows: MergeRows, tenant: TenantId, merge: _Merge, into: str) -> ConflictReport:
+    def _tried(self, rows: MergeRows, merge: _Merge, into: str) -> ConflictReport:
         """Merge and report in a transaction that is undone: the numbers are those of a real merge."""
         rows.unhurried()
         # A task has no owner's name; the counts do not depend on it.
@@ -361,8 +345,7 @@ class Merging:
         sizes = rows.fact_counts(merge.sources)
         for source in sorted(merge.sources, key=lambda id_: (-sizes[id_], str(id_))):
             values += rows.value_conflicts(source, target, NAMED)[1]
-            threshold = self._ruled(forests[target]).reduce.near_duplicate
-            twins = Comparison(self.index, self.model).near(rows, tenant, source, target, threshold, index=False)
+            twins = self._near(rows, source, forests[target])
             done = self._switched(rows, forests[source], forests[target], twins, tally)
             tally, owner = done.tally, forests[source].owner
             sessions += [RenamedSession(owner, plan.source.external_id, plan.name) for plan in done.renamed]

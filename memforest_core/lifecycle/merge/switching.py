@@ -13,7 +13,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, Sessi
 from memforest_core.errors import RetryableError
 from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.merge.comparing import Reconciled, own_ids, reconcile
+from memforest_core.lifecycle.merge.comparing import Reconciled, reconcile
 from memforest_core.lifecycle.merge.records import (
     NAMED,
     CellCopy,
@@ -225,7 +225,7 @@ class Switching:
         return rows.cut_texts([copy for copy in copies if copy.cut])
 
     def _reconcile(self, stored: Sequence[StoredFact]) -> tuple[Reconciled, dict[FactId, StoredFact]]:
-        own = own_ids(self.target.id, stored)
+        own = {fact.id: identify(self.target.id, fact.statement)[0] for fact in stored}
         found = self.rows.content.facts_of([*own.values(), *self.near.values()])
         there = {fact.id: fact for fact in found}
         reconciled = reconcile(stored, own, frozenset(there), self.near)

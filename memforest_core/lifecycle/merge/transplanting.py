@@ -34,7 +34,7 @@ class Transplant:
     nodes: tuple[Node, ...]
     renamed: Mapping[NodeId, NodeId]
     inserted: int
-    """Leaves that were put in, instead of others or in addition."""
+    """Leaves that were put in instead of others."""
     dirtied: int
     """Internal nodes that have to be summarized because of it."""
 
@@ -49,14 +49,13 @@ def transplant(
     nodes: Sequence[Node],
     tree: TreeId,
     successors: Mapping[PayloadId, Successor],
-    extra: Sequence[Node],
     new_id: Callable[[], NodeId],
 ) -> Transplant:
     """The tree of ``head``, whose nodes are all in ``nodes``, as tree ``tree`` of another forest.
 
     Leaves take the ids and keys of their successors. One whose successor differs, or would stand elsewhere among leaves
-    of the same time, is taken out and put in again; one without a successor is taken out. ``extra`` leaves are put in.
-    Only the paths to those become dirty.
+    of the same time, is taken out and put in again; one without a successor is taken out. Only the paths to those
+    become dirty.
     """
     stay = _staying(nodes, successors)
     going = [node for node in nodes if node.level == 0 and node.id not in stay]
@@ -74,7 +73,7 @@ def transplant(
     ]
     final = {node.id: node for node in moved}
     before = len(_leaves(moved))
-    head = _apply(final, insert(head, moved, [*batch, *extra], new_id))
+    head = _apply(final, insert(head, moved, batch, new_id))
     result = tuple(final.values())
     return Transplant(head, result, names, len(_leaves(result)) - before, len(_dirty(result)) - len(dirty_before))
 

@@ -1,4 +1,4 @@
-"""The trees of a source in the target: copied whole where only one side has them, else the smaller into the larger."""
+"""The trees of a source in the target: copied whole where it has none, else its own take the source's leaves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 
 from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind, tree_id
 from memforest_core.domain.times import from_micros
+from memforest_core.ingest.reduce.records import Member
 from memforest_core.ingest.reduce.routing import continued, deserves_tree
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.records import Counted, ScopeCopy, SessionPlan, StoredScope, Tally
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.lifecycle.merge.transplanting import Successor, transplant
-from memforest_core.memtree import Diff, Node, build, insert, leaf
+from memforest_core.memtree import build, insert, leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
 from memforest_core.store.trees import SceneSpan, TreeChange
@@ -118,10 +119,20 @@ class Uniting:
         self._successors = successors
         scopes, pairs = self._scopes(plans)
         self._transplant([scope for scope in scopes if scope.transplanted])
-        self._store_scopes(scopes)
-        self._store_trees([scope for scope in scopes if scope.copy is not None], self._grow(scopes), pairs)
-        self._rows.reduce.scopes.name_people(self._target.id, self._names)
         copies = [scope.copy for scope in scopes if scope.copy is not None]
+        self._rows.trees.copy_scopes(
+            self._target.id, [scope for scope in scopes if scope.there is None], self._settings.refresh.quiet_s
+        )
+        members = [
+            Member(scope.id, successor.payload_id, session) for scope in scopes for successor, session in scope.members
+        ]
+        self._rows.reduce.scopes.add_members(members, {copy.head.tree_id for copy in copies})
+        changes = self._grow(scopes, pairs)
+        # Nodes first, then index rows, then trees, as all writers lock them.
+        self._rows.trees.add_nodes([node for copy in copies for node in copy.nodes])
+        refresh = self._settings.refresh
+        self._rows.reduce.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s)
+        self._rows.reduce.scopes.name_people(self._target.id, self._names)
         renamed = {id_: new for copy in copies for id_, new in copy.renamed.items()}
         self._rows.trees.copy_summaries(self._target.id, renamed)
         return renamed
@@ -166,10 +177,12 @@ class Uniting:
         target = self._target.id
         counterparts = {pair.source.id: (pair.target.id, pair.target.key) for pair in pairs}
         alone = [scope for scope in scopes if scope.kind is TreeKind.SCENE and scope.id not in counterparts]
-        number = self._rows.trees.take_scenes(target, len(alone)) if alone else 0
-        for at, scope in enumerate(alone):
-            id_ = tree_id(target, TreeKind.SCENE, str(number + at))
-            counterparts[scope.id] = (id_, str(id_))
+        if alone:
+            last = self._rows.reduce.scopes.last_scene(target)
+            self._rows.reduce.scopes.set_last_scene(target, last + len(alone))
+            for number, scope in enumerate(alone, last + 1):
+                id_ = tree_id(target, TreeKind.SCENE, str(number))
+                counterparts[scope.id] = (id_, str(id_))
         entities = self._entity_keys([scope.key for scope in scopes if scope.kind is TreeKind.ENTITY])
         for scope in scopes:
             if scope.kind is TreeKind.SCENE:
@@ -199,58 +212,33 @@ class Uniting:
         return found
 
     def _transplant(self, scopes: Sequence[ScopeCopy]) -> None:
-        """Make the copies, with the members of the target's scope put in."""
-        if not scopes:
-            return
-        nodes = self._rows.trees.nodes(self._source.id)
-        stored = [scope.id for scope in scopes if scope.there is not None]
-        extra = {
-            tree: [leaf(tree, *member) for member in members]
-            for tree, members in self._rows.reduce.scopes.members(stored).items()
-        }
+        """Make the copies."""
+        nodes = self._rows.trees.nodes(self._source.id) if scopes else {}
         for scope in scopes:
-            if scope.source.head is None:
-                continue
-            own = nodes[scope.source.id]
-            copy = transplant(scope.source.head, own, scope.id, self._successors, extra.get(scope.id, ()), _new_node)
-            scope.copy = copy
-            matched = scope.there is not None and scope.there.head is not None
-            self._tally[Counted.TREES_MATCHED if matched else Counted.TREES_COPIED] += 1
-            self._tally[Counted.LEAVES_INSERTED] += copy.inserted
-            self._tally[Counted.NODES_DIRTY] += copy.dirtied
+            if scope.source.head is not None:
+                own = nodes[scope.source.id]
+                scope.copy = transplant(scope.source.head, own, scope.id, self._successors, _new_node)
+                self._tally[Counted.TREES_COPIED] += 1
+                self._tally[Counted.LEAVES_INSERTED] += scope.copy.inserted
+                self._tally[Counted.NODES_DIRTY] += scope.copy.dirtied
 
-    def _store_scopes(self, scopes: Sequence[ScopeCopy]) -> None:
-        """Store new scopes and all members; the leaves of copies are known, others come with their tree."""
-        made = [scope for scope in scopes if scope.there is None]
-        self._rows.trees.copy_scopes(self._target.id, made, self._settings.refresh.quiet_s)
-        members: list[tuple[TreeId, PayloadId, SessionId, NodeId | None]] = []
-        for scope in scopes:
-            speaks = {successor.payload_id: session for successor, session in scope.members}
-            if scope.copy is None:
-                members += [(scope.id, payload, session, None) for payload, session in speaks.items()]
-                continue
-            # What the target's scope held has its session already: that one stays.
-            anybody = scope.members[0][1]
-            members += [
-                (scope.id, node.payload_id, speaks.get(node.payload_id, anybody), node.id)
-                for node in scope.copy.nodes
-                if node.payload_id is not None
-            ]
-        self._rows.trees.copy_members(members)
-
-    def _grow(self, scopes: Sequence[ScopeCopy]) -> list[TreeChange]:
+    def _grow(self, scopes: Sequence[ScopeCopy], pairs: Sequence[ScenePair]) -> list[TreeChange]:
         """What happens to trees that take the source's leaves, and to scopes that are active from now on."""
         rest = [scope for scope in scopes if scope.copy is None]
-        growing = [scope for scope in rest if scope.there is not None and scope.there.head is not None]
-        loaded = self._rows.reduce.load_paths([one for scope in growing for one in scope.leaves])
+        growing = [
+            (scope, scope.there.head) for scope in rest if scope.there is not None and scope.there.head is not None
+        ]
+        loaded = self._rows.reduce.load_paths([one for scope, _ in growing for one in scope.leaves])
+        scenes = {pair.target.id: pair for pair in pairs}
         changes = []
-        for scope in growing:
-            if scope.there is not None and scope.there.head is not None:
-                diff = insert(scope.there.head, loaded[scope.id], scope.leaves, _new_node)
-                changes.append(TreeChange(diff))
-        self._tally[Counted.TREES_MATCHED] += len(growing)
-        self._tally[Counted.LEAVES_INSERTED] += sum(len(_leaves(change.diff)) for change in changes)
-        changes += self._build([scope for scope in rest if scope not in growing])
+        for scope, head in growing:
+            diff = insert(head, loaded[scope.id], scope.leaves, _new_node)
+            pair = scenes.get(scope.id)
+            span = None if pair is None else united(pair, diff.head.leaf_count - head.leaf_count)
+            changes.append(TreeChange(diff, span))
+            self._tally[Counted.TREES_MATCHED] += 1
+            self._tally[Counted.LEAVES_INSERTED] += sum(node.level == 0 for node in diff.inserted)
+        changes += self._build([scope for scope in rest if not (scope.there and scope.there.head)])
         touched = [node for change in changes for node in (*change.diff.inserted, *change.diff.updated)]
         self._tally[Counted.NODES_DIRTY] += sum(node.level > 0 and node.dirty for node in touched)
         return changes
@@ -281,33 +269,7 @@ class Uniting:
             changes.append(TreeChange(diff))
         return changes
 
-    def _store_trees(
-        self, copies: Sequence[ScopeCopy], changes: Sequence[TreeChange], pairs: Sequence[ScenePair]
-    ) -> None:
-        """Write structure: nodes first, then index rows, then trees, as all writers lock them."""
-        rows, refresh = self._rows.trees, self._settings.refresh
-        replaced = [scope.id for scope in copies if scope.there is not None and scope.there.head is not None]
-        rows.lock_nodes_of(replaced, [node.id for change in changes for node in change.diff.updated])
-        rows.clear_trees(replaced)
-        rows.add_nodes([node for scope in copies if scope.copy is not None for node in scope.copy.nodes])
-        self._rows.reduce.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s)
-        heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
-        rows.set_heads(list(heads.values()), refresh.quiet_s)
-        sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}
-        sizes |= {change.head.tree_id: change.head.leaf_count for change in changes}
-        rows.set_scenes(
-            {
-                pair.target.id: united(pair, sizes[pair.target.id] - pair.target.head.leaf_count)
-                for pair in pairs
-                if pair.target.head is not None
-            }
-        )
-
 
 def _session_of(scope: StoredScope) -> SessionId:
     """The session that a session scope is about: its key."""
     return SessionId(UUID(scope.key))
-
-
-def _leaves(diff: Diff) -> list[Node]:
-    return [node for node in diff.inserted if node.level == 0]

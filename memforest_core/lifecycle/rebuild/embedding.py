@@ -15,9 +15,10 @@ from memforest_core.ingest.refresh.service import mean_vector
 from memforest_core.lifecycle.rebuild.records import TextKind
 from memforest_core.lifecycle.rebuild.rows.reembedding import ReembedRows, alive_workers, live_collection, make_live
 from memforest_core.models.accounting import ListPrices
-from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
-from memforest_core.models.statement_vectors import Parts, StatementEmbedder, embedded_for
+from memforest_core.models.calls import Embedder, Step, Vectors
+from memforest_core.models.statement_vectors import StatementEmbedder
 from memforest_core.store.engine import Engine
+from memforest_core.store.rows import FIRST
 
 BATCH = 256
 """Rows read, and at most about this many texts embedded, between two commits."""
@@ -38,9 +39,9 @@ class EmbeddingPlan:
     collection: str
     tenants: int
     texts_to_embed: int
-    """Of cells, facts, candidates and summaries, that have no vector of the model yet."""
+    """Of cells, candidates and summaries, that have no vector of the model yet; without the labels of routing."""
     embedding_calls: int
-    """At most: batches of one tenant are not joined with those of another."""
+    """About: texts are sent in batches."""
     embedding_tokens: int
     summaries: int
     """Whose vectors change; those that no model wrote pool their leaves' and are not embedded."""
@@ -57,23 +58,17 @@ class TextVectors:
         self._embedder = embedder
         self._statements = StatementEmbedder(embedder)
 
-    def pages(
-        self, tenant: TenantId, kind: TextKind, forest: ForestId | None = None
-    ) -> Iterator[tuple[int, list[OwnText], Parts]]:
-        """Pages in the order of embedding: how many texts, those without a vector, and the parts of routing texts."""
-        after: UUID | None = None
-        while True:
-            with ReembedRows.opened(self._engine, tenant) as rows:
-                texts, parts, after = rows.texts_after(kind, after, BATCH, forest)
-                known = rows.known_vectors(self._embedder.model, texts)
-            if after is None:
-                return
-            yield len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts
-
     def embed(self, tenant: TenantId, kind: TextKind, forest: ForestId | None = None) -> Iterator[int]:
         """Embed texts of a kind and commit their vectors, page by page: how many texts are done after each."""
-        done = 0
-        for size, missing, parts in self.pages(tenant, kind, forest):
+        done, after = 0, FIRST
+        while True:
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                page, parts, last = rows.texts_after(kind, after, BATCH, forest)
+                known = rows.known_vectors(self._embedder.model, page)
+            if last is None:
+                return
+            after = last
+            missing = [text for text in dict.fromkeys(page) if text not in known]
             if missing:
                 texts = list(dict.fromkeys(each.text for each in missing))
                 embedded = self._statements.embed(texts, parts)
@@ -81,7 +76,7 @@ class TextVectors:
                 with ReembedRows.opened(self._engine, tenant) as rows:
                     rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
                     rows.record_call(embedded.record)
-            done += size
+            done += len(page)
             yield done
 
     def recenter(self, tenant: TenantId, forest: ForestId | None = None) -> None:
@@ -108,25 +103,15 @@ class Reembedding:
     dead_after_s: float
 
     def plan(self) -> EmbeddingPlan:
-        """The work and cost, found by looking for texts that have no vector. Raises StoreUnavailable."""
+        """The work and cost, by the texts that have no vector of the model. Raises StoreUnavailable."""
         total: Counter[str] = Counter()
-        paid, texts = 0.0, TextVectors(self.engine, self.embedder)
-        model, tenants = self.embedder.model, self.tenants()
+        model, tenants, paid = self.embedder.model, self.tenants(), 0.0
         for tenant in tenants:
-            looked: set[OwnText] = set()
-            labels: set[str] = set()
-            for _, missing, parts in (page for kind in TextKind for page in texts.pages(tenant, kind)):
-                if not missing:
-                    continue
-                distinct = set(embedded_for((each.text for each in missing if each not in looked), parts)) - labels
-                looked.update(missing)
-                labels.update(label for _, label in parts.values())
-                total.update(texts=len(distinct), chars=sum(map(len, distinct)), calls=1)
             with ReembedRows.opened(self.engine, tenant) as rows:
-                nodes, written, chars, scenes = rows.counts(model)
-                spent = rows.spent(model)
-            total.update(texts=written, chars=chars, calls=-(-written // BATCH), summaries=nodes, scenes=scenes)
-            total["paid_tokens"] += spent.prompt_tokens
+                (texts, chars), sizes, spent = rows.unembedded(model), rows.sizes(model), rows.spent(Step.EMBED, model)
+            calls = -(-texts // BATCH) + -(-sizes["written"] // BATCH)
+            total.update(sizes)
+            total.update(written=texts, chars=chars, calls=calls, paid_tokens=spent.prompt_tokens)
             paid += spent.cost_usd
         tokens = total["chars"] // CHARS_PER_TOKEN
         by_list = self.prices.cost_usd(Step.EMBED, model, tokens, 0)
@@ -135,7 +120,7 @@ class Reembedding:
             dimension=self.embedder.dimension,
             collection=self.index.name,
             tenants=len(tenants),
-            texts_to_embed=total["texts"],
+            texts_to_embed=total["written"],
             embedding_calls=total["calls"],
             embedding_tokens=tokens,
             summaries=total["summaries"],

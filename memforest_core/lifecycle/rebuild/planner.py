@@ -1,141 +1,51 @@
-"""What a rebuild would cost: calls, tokens and dollars."""
+"""What a rebuild would cost: calls, tokens and dollars, from the sizes of the forest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from memforest_core.domain.extractive import summarize
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId, TreeKind
+from memforest_core.domain.ids import TenantId
 from memforest_core.ingest.extract import extraction_prompt as extraction
-from memforest_core.ingest.extract.service import window_of
 from memforest_core.ingest.reduce.records import ruled
-from memforest_core.ingest.refresh.summarizer import input_hash, keyed_model, summary_request
+from memforest_core.ingest.refresh.summarizer import summary_request
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, PlannedTree, Spent, rules_of
+from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, Spent, TreesAlike, rules_of
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
-from memforest_core.memtree.shape import fill_right
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.answers import BUILT_IN, Prompts
 from memforest_core.models.calls import Step
-from memforest_core.settings import Settings
-
-Paid = Callable[[Sequence[bytes]], dict[bytes, str]]
-"""Summaries that were made before, by the hashes of their inputs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A node's text and its length in characters; the text is None where a model has yet to write it."""
-
-    text: str | None
-    chars: int
-    leaves: int = 1
-
-
-@dataclass(slots=True)
-class SummaryWork:
-    """What writing summaries takes."""
-
-    written: int = 0
-    """Summaries that need no model, or were made before."""
-    reused: int = 0
-    """Those among them that a model made before."""
-    calls: int = 0
-    prompt_chars: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """How summaries are made."""
-
-    model: str
-    """As part of their keys."""
-    budget: int
-    """Their length in characters."""
-    usual: int
-    """How long a model's usually are."""
-    own: str | None = None
-    """Instructions in place of the built-in ones."""
-    from_leaves: int = 1
-    """Above so many leaves or more a model writes them, else rules."""
-    reads_last: bool = True
-    """Whether a model reads a node's last child."""
-
-
-def estimate(tree: PlannedTree, k: int, expected: Expected, paid: Paid) -> SummaryWork:
-    """The work for one tree of branching ``k``, in the shape that appending in order gives."""
-    work = SummaryWork()
-    level = [Text(text, len(text)) for text in tree.texts]
-    while level:
-        groups = fill_right(level, k)
-        keys = [_key(expected, _shown(expected, group)) for group in groups]
-        known = paid([key for key in keys if key is not None])
-        level = [
-            _parent(tree, [child for child in group if child.chars], key, expected, known, work)
-            for group, key in zip(groups, keys, strict=True)
-        ]
-        if len(level) == 1:
-            break
-    return work
-
-
-def _shown(expected: Expected, group: Sequence[Text]) -> Sequence[Text]:
-    return group if expected.reads_last else group[:-1]
-
-
-def _key(expected: Expected, children: Sequence[Text]) -> bytes | None:
-    texts = [child.text for child in children if child.text is not None]
-    return input_hash(expected.model, expected.budget, texts) if len(texts) == len(children) else None
-
-
-def _parent(
-    tree: PlannedTree,
-    children: Sequence[Text],
-    key: bytes | None,
-    expected: Expected,
-    known: dict[bytes, str],
-    work: SummaryWork,
-) -> Text:
-    """A node above these children, by the rules of refresh, in its order."""
-    work.written += 1
-    if len(children) <= 1:
-        return children[0] if children else Text("", 0)
-    leaves = sum(child.leaves for child in children)
-    joined = sum(child.chars for child in children) + len(children) - 1
-    texts = [child.text for child in children if child.text is not None]
-    if joined <= expected.budget:
-        return Text("\n".join(texts) if len(texts) == len(children) else None, joined, leaves)
-    if key is not None and key in known:
-        work.reused += 1
-        # What rules add of the last child is not known here: as where a model has yet to write.
-        return Text(known[key] if expected.reads_last else None, len(known[key]), leaves)
-    if leaves < expected.from_leaves:
-        picked = summarize(texts, expected.budget) if len(texts) == len(children) else None
-        return Text(picked, expected.budget if picked is None else len(picked), leaves)
-    shown = _shown(expected, children)
-    if sum(child.chars for child in shown) + len(shown) - 1 <= expected.budget:
-        return Text(None, expected.budget, leaves)
-    work.calls += 1
-    said = [child.text or "x" * child.chars for child in shown]
-    request = summary_request(tree.kind, tree.label, said, expected.budget, expected.own)
-    work.prompt_chars += sum(len(message.content) for message in request.messages)
-    return Text(None, expected.usual, leaves)
-
+from memforest_core.settings import RefreshSettings, Settings
 
 CHARS_PER_TOKEN = 4
 """The usual rule of thumb for English; other languages take more tokens."""
-BATCH_TURNS = 4_000
-BATCH_TREES = 200
 
 
-@dataclass(slots=True)
-class _Extraction:
-    cells: int = 0
-    windows: int = 0
-    calls: int = 0
-    prompt_chars: int = 0
+def summary_work(trees: TreesAlike, k: int, settings: RefreshSettings, usual: int, own: str | None) -> Counter[str]:
+    """What writing the summaries of such trees in branching ``k`` takes: ``nodes``, ``calls`` and ``prompt_chars``.
+
+    A node calls a model when its children's texts together are too long, and the tree below it is large enough.
+    ``usual`` is how long a model's summary usually is, ``own`` are instructions in place of the built-in ones.
+    """
+    work: Counter[str] = Counter()
+    width, below, chars = trees.leaves, 1, trees.leaf_chars
+    while width > 1 or not work:
+        children = min(k, width)
+        width, below = -(-width // children), below * children
+        work["nodes"] += width
+        shown = max(1, children - (not settings.model_reads_last))
+        if shown == 1 or shown * (chars + 1) <= settings.budget_chars:
+            chars = min(children * (chars + 1), settings.budget_chars) if children > 1 else chars
+        elif below < settings.model_from_leaves:
+            chars = settings.budget_chars
+        else:
+            request = summary_request(trees.kind, "", ["x" * chars] * shown, settings.budget_chars, own)
+            work["calls"] += width
+            work["prompt_chars"] += width * sum(len(message.content) for message in request.messages)
+            chars = usual
+    return Counter({name: count * trees.trees for name, count in work.items()})
 
 
 Reading = Callable[[TenantId], AbstractContextManager[PlanRows]]
@@ -154,108 +64,69 @@ class Planner:
 
     def plan(self, tenant: TenantId, source: StoredForest, options: Options) -> Plan:
         """The plan for a forest. Raises InvalidInput for an impossible rule, StoreUnavailable."""
-        settings = ruled(self.settings, rules_of(self.settings, source.rules, options.rules))
+        rules = ruled(self.settings, rules_of(self.settings, source.rules, options.rules))
         with self.reading(tenant) as rows:
             counts = rows.counts(source.id, self.models[Step.EMBED] or "")
             history = {
                 step: rows.spent(step, model) if model is not None else Spent(0, 0, 0, 0.0)
                 for step, model in self.models.items()
             }
-        extracted = self._extraction(tenant, source.id) if options.extract else _Extraction()
-        written = self._summaries(tenant, source.id, options, settings, history[Step.SUMMARIZE])
-        return self._plan(counts, extracted, written, history, options)
+            trees = rows.trees(source.id)
+        written = self._summaries(trees, options, rules, history[Step.SUMMARIZE])
+        return self._plan(counts, written, history, options)
 
-    def _extraction(self, tenant: TenantId, source: ForestId) -> _Extraction:
-        """Windows that are extracted again; those without a cached answer cost a call."""
-        total = _Extraction()
-        after: SessionId | None = None
-        while True:
-            with self.reading(tenant) as rows:
-                claimed, after = rows.windows_after(source, after, BATCH_TURNS)
-                if after is None:
-                    return total
-                total.cells += sum(len(each.cells) for each in claimed)
-                total.windows += len(claimed)
-                model = self.models[Step.EXTRACT]
-                if model is not None:
-                    windows = [window_of(each)[0] for each in claimed]
-                    system = extraction.fixed_part(self.settings.extract, self.prompts.extract)
-                    keys = [extraction.input_hash(window, model, system) for window in windows]
-                    paid = rows.cached_answers(keys)
-                    for window, key in zip(windows, keys, strict=True):
-                        if key not in paid:
-                            total.calls += 1
-                            shown = extraction.system_for(window, system)
-                            total.prompt_chars += len(shown) + len(extraction.render_window(window))
+    def _summaries(self, trees: list[TreesAlike], options: Options, rules: Settings, spent: Spent) -> Counter[str]:
+        """Trees as they are now, in their new branching: the facts of a scene are known only afterwards.
 
-    def _summaries(
-        self, tenant: TenantId, source: ForestId, options: Options, settings: Settings, spent: Spent
-    ) -> SummaryWork:
-        """Trees as they are now, in their new branching: the facts of a scene are known only afterwards."""
-        budget = settings.refresh.budget_chars
-        usual = spent.completion_tokens * CHARS_PER_TOKEN // spent.calls if spent.calls else budget // 2
-        by_kind = {
-            TreeKind.SESSION: settings.tree.session_k,
-            TreeKind.ENTITY: settings.tree.entity_k,
-            TreeKind.SCENE: settings.tree.scene_k,
-        }
-        model, total = self.models[Step.SUMMARIZE], SummaryWork()
-        own = self.prompts.summarize
-        refresh = settings.refresh
-        expected = Expected(
-            keyed_model(model or "", own), budget, usual, own, refresh.model_from_leaves, refresh.model_reads_last
+        Where nothing changes, the summaries are there already: ``reused`` of the nodes.
+        """
+        usual = (
+            spent.completion_tokens * CHARS_PER_TOKEN // spent.calls if spent.calls else rules.refresh.budget_chars // 2
         )
-        reuse = model is not None and not options.summaries
-        after: TreeId | None = None
-        while True:
-            with self.reading(tenant) as rows:
-                trees = rows.trees_after(source, after, BATCH_TREES)
-                for tree in trees:
-                    work = estimate(tree, by_kind[tree.kind], expected, rows.paid_summaries if reuse else lambda _: {})
-                    total.written += work.written
-                    total.reused += work.reused
-                    if model is not None:
-                        total.calls += work.calls
-                        total.prompt_chars += work.prompt_chars
-            if not trees:
-                return total
-            after = trees[-1].id
+        total: Counter[str] = Counter()
+        for alike in trees:
+            k = int(getattr(rules.tree, f"{alike.kind}_k"))
+            work = summary_work(alike, k, rules.refresh, usual, self.prompts.summarize)
+            if k == alike.k and not options.summaries and not options.extract:
+                work = Counter(nodes=work["nodes"], reused=work["calls"])
+            total += work
+        if self.models[Step.SUMMARIZE] is None:
+            total = Counter(nodes=total["nodes"])
+        return total
 
-    def _plan(
-        self, counts: Counts, extracted: _Extraction, written: SummaryWork, history: dict[Step, Spent], options: Options
-    ) -> Plan:
-        settings, per_window = self.settings, counts.candidate_chars // max(1, extracted.windows)
+    def _plan(self, counts: Counts, written: Counter[str], history: dict[Step, Spent], options: Options) -> Plan:
+        windows = counts.windows if options.extract else 0
+        calls = 0 if self.models[Step.EXTRACT] is None else windows
+        per_window = counts.candidate_chars // max(1, counts.windows)
         extracted_tokens = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
-        summary_tokens = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
+        summary_tokens = _usual(history[Step.SUMMARIZE], self.settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
         # Each new candidate's text is embedded; labels are few.
-        reread = extracted.windows if self.models[Step.EXTRACT] is None else extracted.calls
-        fresh = round(counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
-        summarized = written.calls + written.reused
-        texts = counts.unembedded + fresh + summarized
-        chars = (
-            counts.unembedded_chars
-            + fresh * counts.text_chars // max(1, counts.candidates)
-            + summarized * summary_tokens * CHARS_PER_TOKEN
-        )
+        fresh = counts.candidates if options.extract else 0
+        summarized = written["calls"] + written["reused"]
+        chars = counts.unembedded_chars + summarized * summary_tokens * CHARS_PER_TOKEN
+        chars += counts.text_chars if options.extract else 0
+        fixed = len(extraction.fixed_part(self.settings.extract, self.prompts.extract))
+        read_chars = calls * fixed + (counts.window_chars if calls else 0)
         tokens = {
-            Step.EXTRACT: (extracted.prompt_chars // CHARS_PER_TOKEN, extracted.calls * extracted_tokens),
-            Step.SUMMARIZE: (written.prompt_chars // CHARS_PER_TOKEN, written.calls * summary_tokens),
+            Step.EXTRACT: (read_chars // CHARS_PER_TOKEN, calls * extracted_tokens),
+            Step.SUMMARIZE: (written["prompt_chars"] // CHARS_PER_TOKEN, written["calls"] * summary_tokens),
             Step.EMBED: (chars // CHARS_PER_TOKEN, 0),
         }
-        batches = -(-summarized // settings.refresh.batch_nodes) + -(-counts.unembedded // settings.index.batch)
+        batches = -(-summarized // self.settings.refresh.batch_nodes) + -(
+            -counts.unembedded // self.settings.index.batch
+        )
         return Plan(
             sessions=counts.sessions,
             turns=counts.turns,
             cells=counts.cells,
-            cells_to_extract=extracted.cells,
-            extraction_calls=extracted.calls,
-            extractions_reused=extracted.windows - reread,
+            cells_to_extract=counts.window_cells if options.extract else 0,
+            extraction_calls=calls,
             facts_to_place=counts.candidates,
-            summaries=written.written,
-            summary_calls=written.calls,
-            summaries_reused=written.reused,
-            texts_to_embed=texts,
-            embedding_calls=batches + (extracted.calls if fresh else 0),
+            summaries=written["nodes"],
+            summary_calls=written["calls"],
+            summaries_reused=written["reused"],
+            texts_to_embed=counts.unembedded + fresh + summarized,
+            embedding_calls=batches + calls,
             prompt_tokens=tokens[Step.EXTRACT][0] + tokens[Step.SUMMARIZE][0],
             cached_tokens=_cached_of({step: tokens[step][0] for step in (Step.EXTRACT, Step.SUMMARIZE)}, history),
             completion_tokens=tokens[Step.EXTRACT][1] + tokens[Step.SUMMARIZE][1],

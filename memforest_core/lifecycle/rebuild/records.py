@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from uuid import UUID, uuid5
 
-from memforest_core.domain.ids import ForestId, NodeId, TreeId, TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, TreeKind
 from memforest_core.ingest.reduce.records import HELD, WHOLE, Rules, deviating, ruled
 from memforest_core.ingest.refresh.records import ChildText
 from memforest_core.settings import Settings
@@ -45,13 +45,14 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedTree:
-    """An active tree as it is now: its leaves' texts in key order."""
+class TreesAlike:
+    """So many active ``trees`` of one kind, branching and size; the average length of their leaves' texts."""
 
-    id: TreeId
     kind: TreeKind
-    label: str
-    texts: tuple[str, ...]
+    k: int
+    leaves: int
+    trees: int
+    leaf_chars: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,10 @@ class Counts:
     """Of their statements and quotes as JSON, which is about what a model writes to say them."""
     text_chars: int
     """Of their sentences alone."""
+    windows: int
+    """What a new extraction reads: windows, their cells, and the characters of those."""
+    window_cells: int
+    window_chars: int
     unembedded: int
     """Texts of cells, facts and candidates that have no vector of the model."""
     unembedded_chars: int
@@ -115,20 +120,20 @@ class StoredSummary:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The work and cost of a rebuild. Calls are counted; tokens and dollars are estimates."""
+    """The work and cost of a rebuild, estimated from the sizes of the forest: at most so many calls."""
 
     sessions: int
     turns: int
     cells: int
     cells_to_extract: int
     extraction_calls: int
-    """Windows whose answer was not paid for before; repairs come on top."""
-    extractions_reused: int
+    """All windows: an answer that was paid for before is used, and repairs come on top."""
     facts_to_place: int
     """Candidates that the reducer attaches to facts; with a new extraction, as many as there are now."""
     summaries: int
     summary_calls: int
     summaries_reused: int
+    """Of trees that stay as they are."""
     texts_to_embed: int
     embedding_calls: int
     """About: texts are sent in batches, whose sizes depend on how work comes in."""

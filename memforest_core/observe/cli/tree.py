@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from memforest_core.domain.ids import NodeId
-    from memforest_core.observe.records import TreeNode, TreeOverview
+    from memforest_core.observe.records import DrawnNode, TreeOverview
 
 TEXT_CHARS = 160
 INSTANT = timedelta(microseconds=1)
@@ -95,12 +95,12 @@ def state(overview: TreeOverview) -> str:
     return f"{overview.dirty_nodes} dirty{due}"
 
 
-def drawn(overview: TreeOverview, nodes: Sequence[TreeNode]) -> Tree:
+def drawn(overview: TreeOverview, nodes: Sequence[DrawnNode]) -> Tree:
     """The tree for a terminal; its nodes are in key order, higher levels first."""
     from rich.text import Text
     from rich.tree import Tree
 
-    children: dict[NodeId | None, list[TreeNode]] = defaultdict(list)
+    children: dict[NodeId | None, list[DrawnNode]] = defaultdict(list)
     for node in nodes:
         children[node.parent_id].append(node)
     title = Text(f"{overview.kind.value} ", style="dim")
@@ -113,12 +113,12 @@ def drawn(overview: TreeOverview, nodes: Sequence[TreeNode]) -> Tree:
     return root
 
 
-def _grow(branch: Tree, children: Mapping[NodeId | None, Sequence[TreeNode]], parent: NodeId | None) -> None:
+def _grow(branch: Tree, children: Mapping[NodeId | None, Sequence[DrawnNode]], parent: NodeId | None) -> None:
     for node in children.get(parent, ()):
         _grow(branch.add(_line(node)), children, node.id)
 
 
-def _line(node: TreeNode) -> Text:
+def _line(node: DrawnNode) -> Text:
     from rich.text import Text
 
     text = Text(interval(node.start, node.end), style="cyan")

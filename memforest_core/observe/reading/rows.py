@@ -3,73 +3,69 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId, TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.domain.turns import Turn
-from memforest_core.observe.reading.records import (
-    FactSource,
-    StoredFact,
-    StoredOwner,
-    StoredSession,
-    StoredTree,
-    TreeNode,
-)
+from memforest_core.observe.reading.records import FactSource, StoredFact, StoredOwner
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
-from memforest_core.store.rows import among
+from memforest_core.store.rows import among, record_of
 from memforest_core.store.speakers import speakers_of
 from memforest_core.store.statements import from_document
 from memforest_core.store.turn_rows import turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
-
+T = TypeVar("T")
 
 ORDER = (m.NodeRow.key_time, m.NodeRow.key_ordinal, m.NodeRow.key_item, m.NodeRow.key_id)
 """A node's key: its place on its level."""
 
 
+def paged(
+    statement: sa.Select[*tuple[Any, ...]],
+    order: Sequence[Any],
+    after: Sequence[object] | None,
+    limit: int,
+    *,
+    newest: bool = False,
+) -> sa.Select[*tuple[Any, ...]]:
+    """The next rows in this order, or with ``newest`` in the reverse one, from the one after a place in it."""
+    if after is not None:
+        place, there = sa.tuple_(*order), sa.tuple_(*after)
+        statement = statement.where(place < there if newest else place > there)
+    return statement.order_by(*(column.desc() if newest else column for column in order)).limit(limit)
+
+
+def narrowed(
+    statement: sa.Select[*tuple[Any, ...]], *wanted: tuple[object, Callable[[Any], Any]]
+) -> sa.Select[*tuple[Any, ...]]:
+    """The rows with these values, each with the condition that it makes; None leaves one out of account."""
+    return statement.where(*(condition(value) for value, condition in wanted if value is not None))
+
+
 class ReadingRows(ForestRows):
     """Reads of one transaction of a tenant."""
 
-    def owners(self, prefix: str, after: str | None, limit: int) -> Sequence[StoredOwner]:
+    def owners(self, prefix: str, after: Sequence[object] | None, limit: int) -> Sequence[StoredOwner]:
         """Owners whose ids begin with ``prefix``, in the order of their ids, from the one after this one."""
         f, s, x = m.Forest, m.Session, m.FactRow
-        own = (s.tenant_id == f.tenant_id, s.forest_id == f.forest_id)
-        said = (
-            sa.select(
-                sa.func.count().label("sessions"),
-                sa.func.coalesce(sa.func.sum(s.turn_count), 0).label("turns"),
-                sa.func.max(s.updated_at).label("updated_at"),
-            )
-            .where(*own)
-            .lateral()
-        )
-        facts = (
-            sa.select(sa.func.count().label("facts"))
-            .where(x.tenant_id == f.tenant_id, x.forest_id == f.forest_id)
-            .lateral()
-        )
+        turns = sa.func.coalesce(sa.func.sum(s.turn_count), 0).label("turns")
+        said = sa.select(sa.func.count().label("sessions"), turns, sa.func.max(s.updated_at).label("updated_at"))
+        counted = said.where(s.tenant_id == f.tenant_id, s.forest_id == f.forest_id).lateral()
+        facts = sa.select(sa.func.count()).where(x.tenant_id == f.tenant_id, x.forest_id == f.forest_id)
         statement = (
-            sa.select(f.owner, f.display_name, said.c.sessions, said.c.turns, facts.c.facts, said.c.updated_at)
-            .select_from(f)
-            .join(said, sa.true())
-            .join(facts, sa.true())
+            sa.select(f.owner, f.display_name, facts.scalar_subquery().label("facts"), *counted.c)
+            .join(counted, sa.true())
             .where(f.tenant_id == self._tenant, visible(), f.owner.startswith(prefix, autoescape=True))
         )
-        if after is not None:
-            statement = statement.where(f.owner > after)
-        found = self._db.execute(statement.order_by(f.owner).limit(limit))
-        return [
-            StoredOwner(row.owner, row.display_name, row.sessions, int(row.turns), row.facts, row.updated_at)
-            for row in found
-        ]
+        return [record_of(StoredOwner, row) for row in self._db.execute(paged(statement, [f.owner], after, limit))]
 
     def fact(self, forest: ForestId, fact: UUID) -> Row | None:
         own = (m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
@@ -89,14 +85,9 @@ class ReadingRows(ForestRows):
 
     def sessions(self, forest: ForestId, after: Sequence[object] | None, limit: int) -> Sequence[Row]:
         """Rows of sessions, the newest first, from the one after this place."""
-        place = sa.tuple_(m.Session.started_at, m.Session.session_id)
-        statement = sa.select(*m.Session.__table__.c).where(
-            m.Session.tenant_id == self._tenant, m.Session.forest_id == forest
-        )
-        if after is not None:
-            statement = statement.where(place < sa.tuple_(*after))
-        newest = statement.order_by(m.Session.started_at.desc(), m.Session.session_id.desc())
-        return self._db.execute(newest.limit(limit)).all()
+        s = m.Session
+        statement = sa.select(*s.__table__.c).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        return self._db.execute(paged(statement, [s.started_at, s.session_id], after, limit, newest=True)).all()
 
     def turns(
         self, session: SessionId, limit: int, *, after: int = -1, before: int | None = None, newest: bool = False
@@ -121,7 +112,7 @@ class ReadingRows(ForestRows):
     def facts(
         self,
         forest: ForestId,
-        after: int | None,
+        after: Sequence[object] | None,
         limit: int,
         *,
         session: SessionId | None,
@@ -137,29 +128,20 @@ class ReadingRows(ForestRows):
         None leaves a condition out. ``subjects`` are normalized names; times are those when facts happened or, without
         a date, were mentioned.
         """
-        fact = m.FactRow
-        at = sa.func.coalesce(fact.time_start, fact.mentioned_at)
-        where = [fact.tenant_id == self._tenant, fact.forest_id == forest]
-        if after is not None:
-            where.append(fact.seq < after)
-        if session is not None:
-            said = sa.select(m.OccurrenceRow.fact_id).where(
-                m.OccurrenceRow.tenant_id == self._tenant, m.OccurrenceRow.session_id == session
-            )
-            where.append(fact.fact_id.in_(said))
-        if subjects is not None:
-            where.append(fact.subject_key.in_(subjects))
-        if attributes is not None:
-            where.append(fact.attribute.in_(attributes))
-        if since is not None:
-            where.append(at >= since)
-        if until is not None:
-            where.append(at < until)
-        if pinned is not None:
-            where.append(fact.pinned == pinned)
-        if superseded is not None:
-            where.append(fact.superseded_by.is_not(None) == superseded)
-        return self._db.execute(sa.select(*fact.__table__.c).where(*where).order_by(fact.seq.desc()).limit(limit)).all()
+        f, o = m.FactRow, m.OccurrenceRow
+        at = sa.func.coalesce(f.time_start, f.mentioned_at)
+        said = sa.select(o.fact_id).where(o.tenant_id == self._tenant, o.session_id == session)
+        statement = narrowed(
+            sa.select(*f.__table__.c).where(f.tenant_id == self._tenant, f.forest_id == forest),
+            (session, lambda _: f.fact_id.in_(said)),
+            (subjects, f.subject_key.in_),
+            (attributes, f.attribute.in_),
+            (since, at.__ge__),
+            (until, at.__lt__),
+            (pinned, f.pinned.__eq__),
+            (superseded, f.superseded_by.is_not(None).__eq__),
+        )
+        return self._db.execute(paged(statement, [f.seq], after, limit, newest=True)).all()
 
     def sources(self, facts: Sequence[UUID]) -> Mapping[UUID, tuple[FactSource, ...]]:
         o, t, s = m.OccurrenceRow, m.TurnRow, m.Session
@@ -189,17 +171,20 @@ class ReadingRows(ForestRows):
         self, forest: ForestId, kind: TreeKind | None, after: Sequence[object] | None, limit: int
     ) -> Sequence[Row]:
         """Rows of active trees with their roots, in the order of kinds and scopes, from the one after this place."""
-        r, statement = m.Tree, self._trees(forest)
-        if kind is not None:
-            statement = statement.where(r.kind == kind.value)
-        if after is not None:
-            statement = statement.where(sa.tuple_(r.kind, r.scope_key) > sa.tuple_(*after))
-        return self._db.execute(statement.order_by(r.kind, r.scope_key).limit(limit)).all()
+        r = m.Tree
+        statement = narrowed(self._trees(forest), (kind, r.kind.__eq__))
+        return self._db.execute(paged(statement, [r.kind, r.scope_key], after, limit)).all()
 
     def _trees(self, forest: ForestId) -> sa.Select[*tuple[Any, ...]]:
         r, n, s = m.Tree, m.NodeRow, m.NodeSummary
         return (
-            sa.select(*r.__table__.c, n.time_start.label("root_start"), n.time_end.label("root_end"), s.text_)
+            sa.select(
+                r.tree_id.label("id"),
+                *(r.kind, r.label, r.scope_key, r.height, r.k, r.root_id, r.due_at, n.time_start, n.time_end),
+                r.leaf_count.label("leaves"),
+                sa.func.coalesce(s.text_, "").label("summary"),
+                *(sa.func.coalesce(column, "").label(column.key) for column in (r.title, r.title_source)),
+            )
             .join(n, sa.and_(n.tenant_id == r.tenant_id, n.node_id == r.root_id))
             .outerjoin(s, sa.and_(s.tenant_id == n.tenant_id, s.node_id == n.node_id))
             .where(r.tenant_id == self._tenant, r.forest_id == forest, r.state == "active")
@@ -219,17 +204,12 @@ class ReadingRows(ForestRows):
 
     def neighbour(self, node: Row, *, later: bool) -> Row | None:
         """The next node on the same level, before or after one."""
-        n, key, own = m.NodeRow, sa.tuple_(*ORDER), sa.tuple_(*place_of(node))
-        order = ORDER if later else [column.desc() for column in ORDER]
-        same = self._nodes().where(n.tree_id == node.tree_id, n.level == node.level)
-        return self._db.execute(same.where(key > own if later else key < own).order_by(*order).limit(1)).first()
+        same = self._nodes().where(m.NodeRow.tree_id == node.tree_id, m.NodeRow.level == node.level)
+        return self._db.execute(paged(same, ORDER, place_of(node), 1, newest=not later)).first()
 
     def children(self, node: NodeId, after: Sequence[object] | None, limit: int) -> Sequence[Row]:
         """A node's children in the order of their keys, from the one after this key."""
-        statement = self._nodes().where(m.NodeRow.parent_id == node)
-        if after is not None:
-            statement = statement.where(sa.tuple_(*ORDER) > sa.tuple_(*after))
-        return self._db.execute(statement.order_by(*ORDER).limit(limit)).all()
+        return self._db.execute(paged(self._nodes().where(m.NodeRow.parent_id == node), ORDER, after, limit)).all()
 
     def _nodes(self, chars: int | None = None) -> sa.Select[*tuple[Any, ...]]:
         """Nodes with their texts, or with so many characters of each."""
@@ -238,10 +218,15 @@ class ReadingRows(ForestRows):
         return (
             sa.select(
                 *n.__table__.c,
+                n.node_id.label("id"),
+                n.leaf_count.label("leaves"),
+                (n.version == n.clean_version).label("fresh"),
                 (text if chars is None else sa.func.left(text, chars)).label("text"),
-                sa.case((x.fact_id.is_not(None), "fact"), (c.cell_id.is_not(None), "cell"), else_=s.source).label(
-                    "source"
-                ),
+                sa.case(
+                    (x.fact_id.is_not(None), "fact"),
+                    (c.cell_id.is_not(None), "cell"),
+                    else_=sa.func.coalesce(s.source, ""),
+                ).label("source"),
                 x.fact_id,
             )
             .outerjoin(s, sa.and_(s.tenant_id == n.tenant_id, s.node_id == n.node_id))
@@ -251,73 +236,17 @@ class ReadingRows(ForestRows):
         )
 
 
-def session_of(row: Row) -> StoredSession:
-    return StoredSession(
-        id=row.external_id,
-        started_at=row.started_at,
-        updated_at=row.updated_at,
-        turns=row.turn_count,
-        cells=row.cell_count,
-        metadata=row.metadata,
-        origin=row.origin_owner,
-        channel=row.channel,
-        pinned=row.pinned,
-    )
-
-
 def fact_of(row: Row, sources: Mapping[UUID, tuple[FactSource, ...]]) -> StoredFact:
-    return StoredFact(
-        id=FactId(row.fact_id),
-        statement=from_document(row.statement),
-        known_since=row.created_at,
-        pinned=row.pinned,
-        superseded_by=None if row.superseded_by is None else FactId(row.superseded_by),
-        sources=sources.get(row.fact_id, ()),
-    )
+    given = {"statement": from_document(row.statement), "sources": sources.get(row.fact_id, ())}
+    return record_of(StoredFact, row, id=row.fact_id, known_since=row.created_at, **given)
 
 
-def tree_of(row: Row) -> StoredTree:
-    """A tree from its row and its root's."""
-    return StoredTree(
-        id=TreeId(row.tree_id),
-        kind=TreeKind(row.kind),
-        label=row.label,
-        leaves=row.leaf_count,
-        height=row.height,
-        k=row.k,
-        root_id=NodeId(row.root_id),
-        start=moment_of(row.root_start),
-        end=moment_of(row.root_end),
-        summary=row.text or "",
-        title=row.title or "",
-        title_source=row.title_source or "",
-    )
-
-
-def node_of(row: Row) -> TreeNode:
-    return TreeNode(**node_fields(row))
-
-
-def node_fields(row: Row) -> dict[str, Any]:
-    """The fields of a ``TreeNode``."""
-    return dict(
-        id=NodeId(row.node_id),
-        level=row.level,
-        leaves=row.leaf_count,
-        start=moment_of(row.time_start),
-        end=moment_of(row.time_end),
-        text=row.text,
-        source=row.source or "",
-        fresh=row.version == row.clean_version,
-        fact_id=None if row.fact_id is None else FactId(row.fact_id),
-    )
+def spanning(kind: type[T], row: Row, **given: Any) -> T:
+    """A record from a row with an interval in microseconds: of a tree its root's."""
+    moments = (None if value is None else from_micros(value) for value in (row.time_start, row.time_end))
+    return record_of(kind, row, **dict(zip(("start", "end"), moments, strict=True)), **given)
 
 
 def place_of(row: Row) -> Sequence[object]:
     """A node's key: its place on its level."""
     return [row.key_time, row.key_ordinal, row.key_item, row.key_id]
-
-
-def moment_of(value: int | None) -> datetime | None:
-    """The datetime of a column in microseconds, if it has a value."""
-    return None if value is None else from_micros(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -14,11 +15,19 @@ from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredOwner, StoredSession, StoredTree
-from memforest_core.observe.reading.rows import ReadingRows, fact_of, node_of, place_of, session_of, tree_of
+from memforest_core.observe.reading.records import (
+    StoredFact,
+    StoredNode,
+    StoredOwner,
+    StoredSession,
+    StoredTree,
+    TreeNode,
+)
+from memforest_core.observe.reading.rows import ReadingRows, Row, fact_of, place_of, spanning
 from memforest_core.recall.timeline import Speakers
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
+from memforest_core.store.rows import record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class ReadingService:
         """
         limit, after = checked_limit(limit), from_cursor(cursor, str)
         with ReadingRows.opened(self.engine, tenant) as rows:
-            found = rows.owners(prefix, None if after is None else after[0], limit + 1)
+            found = rows.owners(prefix, after, limit + 1)
         return page_of(found, limit, lambda owner: owner, lambda owner: [owner.owner])
 
     def sessions(
@@ -52,7 +61,7 @@ class ReadingService:
             if forest is None:
                 return Page((), owner_known=False)
             found = rows.sessions(forest.id, after, limit + 1)
-        return page_of(found, limit, session_of, lambda row: [row.started_at, row.session_id])
+        return page_of(found, limit, _session_of, lambda row: [row.started_at, row.session_id])
 
     def turns(
         self,
@@ -122,7 +131,7 @@ class ReadingService:
                 subjects = speakers.owner_keys if about == owner else speakers.keys(about)
             found = rows.facts(
                 forest.id,
-                None if after is None else after[0],
+                after,
                 limit + 1,
                 session=None if session_id is None else _session(rows, forest, session_id),
                 subjects=subjects,
@@ -159,7 +168,7 @@ class ReadingService:
             if forest is None:
                 return Page((), owner_known=False)
             found = rows.trees(forest.id, None if kind is None else TreeKind(kind), after, limit + 1)
-        return page_of(found, limit, tree_of, lambda row: [row.kind, row.scope_key])
+        return page_of(found, limit, partial(spanning, StoredTree), lambda row: [row.kind, row.scope_key])
 
     def node(self, tenant: TenantId, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
         """A node of a tree, its parent, its neighbours on its level, and a page of its children.
@@ -176,15 +185,16 @@ class ReadingService:
             parent = None if own.parent_id is None else rows.node(NodeId(own.parent_id))
             before, later = (rows.neighbour(own, later=which) for which in (False, True))
             children = rows.children(wanted, after, limit + 1)
+        shown = partial(spanning, TreeNode)
         return StoredNode(
-            node=node_of(own),
+            node=shown(own),
             tree_id=tree.tree_id,
             kind=TreeKind(tree.kind),
             label=tree.label,
-            parent=None if parent is None else node_of(parent),
-            predecessor=None if before is None else node_of(before),
-            successor=None if later is None else node_of(later),
-            children=page_of(children, limit, node_of, place_of),
+            parent=None if parent is None else shown(parent),
+            predecessor=None if before is None else shown(before),
+            successor=None if later is None else shown(later),
+            children=page_of(children, limit, shown, place_of),
         )
 
     @contextmanager
@@ -200,3 +210,8 @@ def _session(rows: ReadingRows, forest: ForestRef, session_id: str) -> SessionId
     if found is None:
         raise NotFound(f"Owner {forest.owner!r:.80} has no session {session_id!r:.80}.")
     return found
+
+
+def _session_of(row: Row) -> StoredSession:
+    given = {"id": row.external_id, "turns": row.turn_count, "cells": row.cell_count, "origin": row.origin_owner}
+    return record_of(StoredSession, row, **given)

@@ -10,9 +10,10 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import LeaseToken, WorkerId
+from memforest_core.observe.reading.rows import narrowed, paged
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, Event, Message, Outcome
 from memforest_core.store import tables as m
-from memforest_core.store.rows import TenantRows, seconds_from_now
+from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
 from memforest_core.work.jobs import WorkState
 
 _TENANT = sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES (:t) ON CONFLICT DO NOTHING")
@@ -137,15 +138,13 @@ class WebhookRows(TenantRows):
     ) -> Sequence[Delivery]:
         """Deliveries, the newest first: at most ``limit``, those that come after a place in the list."""
         d = m.WebhookDelivery
-        where = [d.tenant_id == self._tenant]
-        if endpoint is not None:
-            where.append(d.endpoint_id == endpoint)
-        if state is not None:
-            where.append(d.state == state)
-        if after is not None:
-            where.append(sa.tuple_(d.created_at, d.delivery_id) < sa.tuple_(*map(sa.literal, after)))
-        wanted = sa.select(d.__table__).where(*where).order_by(d.created_at.desc(), d.delivery_id.desc()).limit(limit)
-        return [_delivery(row) for row in self._db.execute(wanted)]
+        statement = narrowed(
+            sa.select(d.__table__).where(d.tenant_id == self._tenant),
+            (endpoint, d.endpoint_id.__eq__),
+            (state, d.state.__eq__),
+        )
+        newest = paged(statement, [d.created_at, d.delivery_id], after, limit, newest=True)
+        return [_delivery(row) for row in self._db.execute(newest)]
 
     def delivery(self, id_: UUID) -> Delivery | None:
         row = self._db.execute(sa.select(m.WebhookDelivery.__table__).where(*_delivery_is(self._tenant, id_))).first()
@@ -171,10 +170,7 @@ class WebhookRows(TenantRows):
         """Take deliveries that are due, so many that at most ``most`` of the tenant are under way."""
         token = LeaseToken(uuid4())
         rows = self._run(_CLAIM, n=most, token=token, worker=worker, lease=lease_s)
-        return token, [
-            Message(**{**row._mapping, "created_at": row.created_at.astimezone(UTC), "secrets": tuple(row.secrets)})
-            for row in rows
-        ]
+        return token, [record_of(Message, row) for row in rows]
 
     def settle(self, token: LeaseToken, id_: UUID, state: WorkState, outcome: Outcome, wait_s: float) -> bool:
         """Store what a try came to; False when the lease was lost.
@@ -211,29 +207,9 @@ def _delivery_is(tenant: str, id_: UUID) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _endpoint(row: sa.Row[*tuple[Any, ...]]) -> Endpoint:
-    return Endpoint(
-        id=row.endpoint_id,
-        url=row.url,
-        events=tuple(map(Event, row.events)),
-        description=row.description,
-        enabled=row.enabled,
-        created_at=row.created_at.astimezone(UTC),
-    )
+    return record_of(Endpoint, row, id=row.endpoint_id, events=tuple(map(Event, row.events)))
 
 
 def _delivery(row: sa.Row[*tuple[Any, ...]]) -> Delivery:
-    waits = row.state in (WorkState.HELD, WorkState.READY)
-    return Delivery(
-        id=row.delivery_id,
-        endpoint=row.endpoint_id,
-        event=Event(row.event),
-        data=row.data,
-        state=WorkState(row.state),
-        attempts=row.attempts,
-        status=row.status,
-        error_code=row.error_code,
-        error_text=row.error_text,
-        created_at=row.created_at.astimezone(UTC),
-        next_at=row.available_at.astimezone(UTC) if waits else None,
-        finished_at=None if row.finished_at is None else row.finished_at.astimezone(UTC),
-    )
+    next_at = row.available_at.astimezone(UTC) if row.state in (WorkState.HELD, WorkState.READY) else None
+    return record_of(Delivery, row, id=row.delivery_id, endpoint=row.endpoint_id, next_at=next_at)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import FactId, ForestId, NodeId, TreeId
 from memforest_core.errors import NotFound
 from memforest_core.observe.reading.records import TreeNode
-from memforest_core.observe.reading.rows import ORDER, ReadingRows, node_fields
+from memforest_core.observe.reading.rows import ORDER, ReadingRows, spanning
 from memforest_core.store import tables as m
 from memforest_core.store.owners import known
 from memforest_core.store.rows import among
@@ -205,5 +205,4 @@ def _said(row: sa.Row[*tuple[Any, ...]]) -> SaidTurn:
 
 
 def _drawn(row: sa.Row[*tuple[Any, ...]]) -> DrawnNode:
-    parent = None if row.parent_id is None else NodeId(row.parent_id)
-    return DrawnNode(**node_fields(row), parent_id=parent, running=row.state == "running")
+    return spanning(DrawnNode, row, running=row.state == "running")

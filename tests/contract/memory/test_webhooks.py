@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import httpx
 import pytest
 
 from memforest_core.client.api import MemForest
+from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.work.jobs import WorkState
 from tests.contract.memory.conftest import Node
@@ -58,6 +60,19 @@ def test_deliveries_are_listed_and_replayed(memory: MemForest, made: NewEndpoint
     assert delivery.state in (WorkState.READY, WorkState.RUNNING)
     assert memory.webhooks.deliveries(made.endpoint.id, state="dead").items == ()
     assert memory.webhooks.replay(str(delivery.id)).id == delivery.id
+
+
+def test_what_is_wrong_is_said(memory: MemForest) -> None:
+    with pytest.raises(InvalidInput, match="https") as refused:
+        memory.webhooks.create("http://example.com")
+    assert refused.value.code == "invalid_url"
+    with pytest.raises(InvalidInput, match="events"):
+        memory.webhooks.create(URL, ["session.gone"])
+    for call in (memory.webhooks.delete, memory.webhooks.enable, memory.webhooks.rotate, memory.webhooks.replay):
+        with pytest.raises(NotFound):
+            call(uuid4())
+    with pytest.raises(InvalidInput, match="cursor"):
+        memory.webhooks.deliveries(cursor="x")
 
 
 @pytest.mark.parametrize("options", [{"scope": "write"}, {"owners": "user-*"}])

@@ -44,11 +44,9 @@ def clean(k: int, leaves: Sequence[Node]) -> tuple[TreeHead, list[Node]]:
     return diff.head, [replace(node, clean_version=node.version) for node in diff.inserted]
 
 
-def carried(
-    head: TreeHead, nodes: Sequence[Node], successors: Mapping[PayloadId, Successor], extra: Sequence[Node] = ()
-) -> Transplant:
+def carried(head: TreeHead, nodes: Sequence[Node], successors: Mapping[PayloadId, Successor]) -> Transplant:
     ids = count(5_000_000)
-    return transplant(head, nodes, NEW, successors, extra, lambda: NodeId(UUID(int=next(ids))))
+    return transplant(head, nodes, NEW, successors, lambda: NodeId(UUID(int=next(ids))))
 
 
 def successor(number: int, time: int, *, same: bool = True) -> Successor:
@@ -71,22 +69,18 @@ def payloads(nodes: Sequence[Node]) -> list[PayloadId]:
 def test_a_tree_is_sound_in_the_other_forest_and_what_is_clean_is_still_true(
     k: int, times: list[int], data: st.DataObject
 ) -> None:
-    """Leaves are replaced, left behind and added; new ids change the order of those of the same time."""
     head, nodes = clean(k, [leaf(OLD, at, time) for at, time in enumerate(times)])
     names = data.draw(st.permutations(range(100, 100 + len(times))))
     kinds = data.draw(st.lists(st.sampled_from("ssssdmg"), min_size=len(times), max_size=len(times)))
-    added = data.draw(st.lists(st.integers(0, 6), max_size=8))
     successors = {
         payload(at): successor(names[at], time + (kind == "m"), same=kind == "s")
         for at, (time, kind) in enumerate(zip(times, kinds, strict=True))
         if kind != "g"
     }
-    extra = [leaf(NEW, 300 + at, time) for at, time in enumerate(added)]
-    result = carried(head, nodes, successors, extra)
+    result = carried(head, nodes, successors)
 
     assert violations(result.head, result.nodes) == []
     wanted = [(each.key, each.payload_id) for each in successors.values()]
-    wanted += [(each.key, each.payload_id) for each in extra]
     assert payloads(result.nodes) == [payload_id for _, payload_id in sorted(wanted)]
     before, after = children(nodes), children(result.nodes)
     for old, new in result.renamed.items():

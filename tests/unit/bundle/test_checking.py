@@ -10,7 +10,7 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.checking import RowChecks, check_rules, check_zone, statement_of
-from memforest_core.lifecycle.bundle.records import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
+from memforest_core.lifecycle.bundle.records import CANDIDATE, TURN, VECTOR, Row, Value
 from memforest_core.settings import AcceptSettings, load_settings
 
 CHECKS = RowChecks(AcceptSettings(max_turns=10, max_turn_bytes=2_000), 4)
@@ -123,8 +123,3 @@ def test_zones_and_rules() -> None:
     for rules in ({"scene_assign": "0.7"}, {"unknown": 1}, {"session_k": 1}, {"scene_cap": True}):
         with pytest.raises(InvalidInput):
             check_rules(load_settings(), rules)
-
-
-def test_every_table_is_checked_column_by_column() -> None:
-    assert SESSION.at("external_id") == 1
-    assert FACT.at("superseded_by") == len(FACT.columns) - 2

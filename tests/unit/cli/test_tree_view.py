@@ -8,17 +8,19 @@ from uuid import UUID
 from memforest_core.cli.toolkit.output import console
 from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.observe.cli.tree import drawn, interval, state
-from memforest_core.observe.records import TreeNode, TreeOverview
+from memforest_core.observe.records import DrawnNode, TreeOverview
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
 def overview(*, dirty: int = 0, due: datetime | None = None) -> TreeOverview:
-    return TreeOverview(TreeId(UUID(int=1)), TreeKind.ENTITY, "Bob", "bob", 8, 2, 1, MAY, MAY + 3 * DAY, dirty, due)
+    root = NodeId(UUID(int=10))
+    tree = (TreeId(UUID(int=1)), TreeKind.ENTITY, "Bob", 2, 1, 8, root, MAY, MAY + 3 * DAY, "")
+    return TreeOverview(*tree, dirty_nodes=dirty, due_at=due)
 
 
-def node(number: int, parent: int | None, level: int, text: str, **values: object) -> TreeNode:
+def node(number: int, parent: int | None, level: int, text: str, **values: object) -> DrawnNode:
     fields: dict[str, object] = {
         "id": NodeId(UUID(int=number)),
         "parent_id": None if parent is None else NodeId(UUID(int=parent)),
@@ -27,14 +29,16 @@ def node(number: int, parent: int | None, level: int, text: str, **values: objec
         "end": MAY + DAY,
         "leaves": 1,
         "dirty": False,
+        "fresh": True,
+        "fact_id": None,
         "text": text,
         "source": "fact",
         "session_id": "",
     }
-    return TreeNode(**(fields | values))  # type: ignore[arg-type]
+    return DrawnNode(**(fields | values))  # type: ignore[arg-type]
 
 
-def lines(overview: TreeOverview, *nodes: TreeNode) -> list[str]:
+def lines(overview: TreeOverview, *nodes: DrawnNode) -> list[str]:
     out = console()
     with out.capture() as captured:
         out.print(drawn(overview, nodes))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from uuid import UUID
+
+import pytest
 
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, cell_id, session_id
@@ -12,104 +15,78 @@ from memforest_core.lifecycle.merge.switching import meet, named, names, place_c
 
 TARGET = ForestId(UUID(int=7))
 MINE = SessionId(UUID(int=1))
+THEIRS = session_id(TARGET, "s1")
 FACT, NEW_FACT = FactId(UUID(int=50)), FactId(UUID(int=60))
 
 
-def session(turns: int = 4, external_id: str = "s1") -> StoredSession:
-    return StoredSession(MINE, external_id, turns)
-
-
-def overlap(turns: int, *, cells: int = 1, differs: bool = False) -> Overlap:
-    return Overlap(turns, cells, differs)
-
-
 def cell(ordinal: int, first: int, last: int, *, session: SessionId = MINE, window: int | None = None) -> StoredCell:
-    return StoredCell(
-        cell_id(session, ordinal),
-        session,
-        ordinal,
-        ordinal if window is None else window,
-        first,
-        last,
-        0,
-        0,
-        1,
-        True,
-        2,
-        CORRECTED_ITEM,
-    )
+    own = cell_id(session, ordinal)
+    window = ordinal if window is None else window
+    return StoredCell(own, session, ordinal, window, first, last, 0, 0, 1, True, 2, CORRECTED_ITEM)
 
 
-def plan(found: Overlap | None, turns: int = 4) -> SessionPlan:
-    met = meet(named(TARGET, session(turns), "s1"), found)
-    assert met is not None
-    return met
+def plan(found: Overlap | None, turns: int = 4) -> SessionPlan | None:
+    return meet(named(TARGET, StoredSession(MINE, "s1", turns), "s1"), found)
 
 
 def test_a_session_has_its_own_id_or_one_that_names_its_owner() -> None:
     assert list(islice(names("s1", "bob"), 3)) == ["s1", "s1@bob", "s1@bob#2"]
 
 
-def test_a_session_that_is_missing_in_the_target_is_new() -> None:
-    met = plan(None)
-    assert (met.meeting, met.target, met.first_turn, met.renamed) == (Meeting.NEW, session_id(TARGET, "s1"), 0, False)
+@pytest.mark.parametrize(
+    ("found", "turns", "meeting", "first"),
+    [
+        (None, 4, Meeting.NEW, 0),
+        (Overlap(4, 1, False), 4, Meeting.SAME, 4),
+        (Overlap(6, 1, False), 4, Meeting.SAME, 4),
+        (Overlap(2, 1, False), 6, Meeting.LONGER, 2),
+        (Overlap(4, 1, True), 4, None, 0),
+    ],
+)
+def test_a_session_is_new_the_same_longer_or_has_to_try_another_name(
+    found: Overlap | None, turns: int, meeting: Meeting | None, first: int
+) -> None:
+    met = plan(found, turns)
+    got = None if met is None else (met.meeting, met.first_turn, met.target, met.renamed)
+    assert got == (None if meeting is None else (meeting, first, THEIRS, False))
 
 
-def test_a_session_with_other_turns_has_to_try_another_name() -> None:
-    assert meet(named(TARGET, session(), "s1"), overlap(4, differs=True)) is None
-
-
-def test_a_session_that_the_target_has_whole_is_the_same() -> None:
-    assert plan(overlap(4)).meeting is plan(overlap(6)).meeting is Meeting.SAME
-
-
-def test_of_a_longer_session_only_the_rest_is_copied_behind_what_is_there() -> None:
-    met = plan(overlap(2, cells=1), turns=6)
-    copies = place_cells([met], [cell(0, 0, 1), cell(1, 2, 3), cell(2, 4, 5, window=1)])
-    assert met.meeting is Meeting.LONGER
+def test_of_a_longer_session_only_the_rest_is_copied_and_a_cell_whose_first_turn_is_there_is_cut() -> None:
+    longer, cut = plan(Overlap(2, 1, False), 6), plan(Overlap(3, 2, False))
+    assert longer is not None and cut is not None
+    copies = place_cells([longer], [cell(0, 0, 1), cell(1, 2, 3), cell(2, 4, 5, window=1)])
     assert [(copy.ordinal, copy.window_ordinal, copy.first_turn, copy.cut) for copy in copies] == [
         (1, 1, 2, False),
         (2, 1, 4, False),
     ]
-    assert [copy.cell_id for copy in copies] == [cell_id(met.target, 1), cell_id(met.target, 2)]
-
-
-def test_a_cell_whose_first_turn_is_there_is_cut() -> None:
-    copies = place_cells([plan(overlap(3, cells=2))], [cell(0, 0, 1), cell(1, 2, 3)])
+    assert [copy.cell_id for copy in copies] == [cell_id(THEIRS, 1), cell_id(THEIRS, 2)]
+    copies = place_cells([cut], [cell(0, 0, 1), cell(1, 2, 3)])
     assert [(copy.ordinal, copy.first_turn, copy.cut) for copy in copies] == [(2, 3, True)]
 
 
 def test_candidates_stay_with_their_copied_cell() -> None:
-    copies = {copy.source.id: copy for copy in place_cells([plan(None)], [cell(0, 0, 1), cell(1, 2, 3)])}
+    new = plan(None)
+    assert new is not None
+    copies = {copy.source.id: copy for copy in place_cells([new], [cell(0, 0, 1), cell(1, 2, 3)])}
     items = [StoredItem(cell_id(MINE, 0), 0, (0,), FACT), StoredItem(cell_id(MINE, 1), -1, (2,), None)]
     placed = place_items(items, copies, {}, {FACT: NEW_FACT}, frozenset())
     assert [(each.new_cell, each.new_item, each.fact_id) for each in placed] == [
-        (cell_id(session_id(TARGET, "s1"), 0), 0, NEW_FACT),
-        (cell_id(session_id(TARGET, "s1"), 1), -1, None),
+        (cell_id(THEIRS, 0), 0, NEW_FACT),
+        (cell_id(THEIRS, 1), -1, None),
     ]
 
 
 def attached(*items: StoredItem, missing: bool = True, settled: bool = True) -> list[tuple[CellId, int]]:
-    theirs = session_id(TARGET, "s1")
-    home = cell(0, 0, 1, session=theirs)
-    if not settled:
-        home = StoredCell(home.id, theirs, 0, 0, 0, 1, 0, 0, 1, False, 2, CORRECTED_ITEM)
-    homes = {cell_id(MINE, 0): [home]}
+    homes = {cell_id(MINE, 0): [replace(cell(0, 0, 1, session=THEIRS), settled=settled)]}
     known = frozenset({NEW_FACT} if missing else ())
     return [(each.new_cell, each.new_item) for each in place_items(items, {}, homes, {FACT: NEW_FACT}, known)]
 
 
 def test_what_only_the_source_read_out_of_a_shared_session_goes_to_the_targets_cell() -> None:
-    item, other = (StoredItem(cell_id(MINE, 0), number, (1,), FACT) for number in (0, 1))
-    correction = StoredItem(cell_id(MINE, 0), CORRECTED_ITEM, (1,), FACT)
-    home = cell_id(session_id(TARGET, "s1"), 0)
-    assert attached(item, other, correction) == [(home, 2), (home, 3), (home, CORRECTED_ITEM)]
-
-
-def test_what_both_have_or_the_target_will_read_itself_is_left() -> None:
-    item = StoredItem(cell_id(MINE, 0), 0, (1,), FACT)
-    assert attached(item, missing=False) == []
-    assert attached(item, settled=False) == []
-    assert attached(StoredItem(cell_id(MINE, 0), -1, (1,), FACT)) == []
-    assert attached(StoredItem(cell_id(MINE, 0), 0, (1,), None)) == []
-    assert attached(StoredItem(cell_id(MINE, 0), 0, (5,), FACT)) == []
+    items = [StoredItem(cell_id(MINE, 0), number, (1,), FACT) for number in (0, 1, CORRECTED_ITEM)]
+    home = cell_id(THEIRS, 0)
+    assert attached(*items) == [(home, 2), (home, 3), (home, CORRECTED_ITEM)]
+    # What both have or the target will read itself is left, and what has no place there.
+    assert attached(items[0], missing=False) == attached(items[0], settled=False) == []
+    for changed in ({"item": -1}, {"fact_id": None}, {"turns": (5,)}):
+        assert attached(replace(items[0], **changed)) == []

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.ids import TreeId, TreeKind
+from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.inspection import chosen
 from memforest_core.observe.records import TreeOverview
@@ -14,7 +14,8 @@ from memforest_core.observe.records import TreeOverview
 
 def tree(number: int, kind: TreeKind, label: str) -> TreeOverview:
     identity = TreeId(UUID(int=number << 100))
-    return TreeOverview(identity, kind, label, label.casefold(), 8, 3, 1, None, None, 0, None)
+    root = NodeId(UUID(int=1))
+    return TreeOverview(identity, kind, label, 3, 1, 8, root, None, None, "", scope_key=label.casefold())
 
 
 BOB = tree(1, TreeKind.ENTITY, "Bob")
@@ -52,11 +53,8 @@ def test_several_are_listed_with_their_ids() -> None:
     assert "scene:work" in refused.value.message
 
 
-def test_none_is_not_found() -> None:
+def test_none_is_not_found_and_nothing_names_nothing() -> None:
     with pytest.raises(NotFound, match="'zoe'"):
         chosen(TREES, "zoe")
-
-
-def test_nothing_names_nothing() -> None:
     with pytest.raises(InvalidInput):
         chosen(TREES, "  ")

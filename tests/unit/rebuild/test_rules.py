@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from uuid import UUID, uuid4
-
 import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.reduce.records import RULES, TREE_RULES, WHOLE, deviating, ruled
-from memforest_core.lifecycle.rebuild.records import Options, arguments_of, copy_of, options_of, rules_of
+from memforest_core.lifecycle.rebuild.records import Options, arguments_of, options_of, rules_of
 from memforest_core.settings import Settings
-from memforest_core.work.records import TaskId
 
 SETTINGS = Settings()
 
 
-def test_a_forest_without_rules_has_the_settings() -> None:
-    """Given no rules, when a forest is reduced, then it is by the settings as they are."""
-    assert ruled(SETTINGS, {}) == SETTINGS
-
-
 def test_rules_change_what_they_name_and_nothing_else() -> None:
-    """Given a few rules, when they are applied, then just those values differ, and the settings are not changed."""
     changed = ruled(SETTINGS, {"session_k": 5, "scene_cap": 9, "near_duplicate": 0.99})
     assert (changed.tree.session_k, changed.reduce.scene_cap, changed.reduce.near_duplicate) == (5, 9, 0.99)
     assert changed.tree.entity_k == SETTINGS.tree.entity_k
@@ -30,14 +21,12 @@ def test_rules_change_what_they_name_and_nothing_else() -> None:
 
 
 def test_every_rule_names_a_setting() -> None:
-    """Given the names of all rules, when they are looked up, then each is a tree or a reduce setting of its kind."""
     for name in RULES:
         value = getattr(SETTINGS.tree if name in TREE_RULES else SETTINGS.reduce, name)
         assert isinstance(value, int) == (name in WHOLE)
 
 
 def test_a_held_forest_is_refreshed_on_demand() -> None:
-    """Given a forest that is being built, when its trees are marked, then they are due in years, not in seconds."""
     held = ruled(SETTINGS, {}, held=True)
     assert min(held.refresh.quiet_s, held.refresh.max_staleness_s) > 365 * 86_400
 
@@ -53,13 +42,11 @@ def test_a_held_forest_is_refreshed_on_demand() -> None:
     ],
 )
 def test_what_is_impossible_is_refused_in_one_sentence(rules: dict[str, float], sentence: str) -> None:
-    """Given a rule that can't be, when it is applied, then a sentence says which one and why."""
     with pytest.raises(InvalidInput, match=sentence):
         ruled(SETTINGS, rules)
 
 
 def test_a_rule_that_is_as_usual_is_none() -> None:
-    """Given a forest with rules, when others are given and one has its usual value, then it has what differs of both."""
     assert deviating(SETTINGS, {"session_k": 3, "entity_k": 5}) == {"entity_k": 5}
     assert rules_of(SETTINGS, {"session_k": 6, "entity_k": 5, "held": 1}, {"session_k": 3, "scene_cap": 20}) == {
         "entity_k": 5,
@@ -71,18 +58,7 @@ def test_a_rule_that_is_as_usual_is_none() -> None:
     "options", [Options(), Options({"session_k": 6, "scene_assign": 0.725}, extract=True), Options(summaries=True)]
 )
 def test_options_survive_as_arguments(options: Options) -> None:
-    """Given options, when they go through a task's arguments, then they are the same, and the arguments are flat."""
     arguments = arguments_of(options)
     assert all(isinstance(value, str | int) for value in arguments.values())
     assert options_of(arguments) == options
-
-
-def test_equal_rules_are_the_same_request() -> None:
-    """Given a whole number with a point, when it becomes an argument, then it is the one without."""
     assert arguments_of(Options({"session_k": 6.0})) == arguments_of(Options({"session_k": 6}))
-
-
-def test_a_task_has_one_hidden_forest() -> None:
-    """Given a task, when its step is taken again, then it means the same forest, and no other task does."""
-    task = TaskId(UUID(int=7))
-    assert copy_of(task) == copy_of(task) != copy_of(TaskId(uuid4()))

@@ -46,7 +46,6 @@ def poster(names: Names, network: httpcore.NetworkBackend, **settings: object) -
 
 
 def test_a_name_is_looked_up_once_and_its_address_is_connected_to() -> None:
-    """Given a name that leads elsewhere at the second look-up, then there is none."""
     names, network = Names(["93.184.216.34"], ["127.0.0.1"]), Network()
     assert poster(names, network).post("https://example.com/hook", {}, b"{}").status == 204
     assert (names.queried, network.connected) == (["example.com"], ["93.184.216.34"])
@@ -75,6 +74,13 @@ def test_the_next_address_is_tried_when_one_is_unavailable() -> None:
 def test_an_unreachable_address_is_an_outcome(addresses: list[str]) -> None:
     outcome = poster(Names(addresses), Network(unavailable=addresses)).post("https://example.com/", {}, b"{}")
     assert outcome.code == "unreachable"
+
+
+def test_a_redirect_is_not_followed() -> None:
+    network = Network()
+    network._buffer = [b"HTTP/1.1 307 Temporary Redirect\r\nlocation: https://b.com/\r\ncontent-length: 0\r\n\r\n"]
+    outcome = poster(Names(["93.184.216.34"]), network).post("https://example.com/", {}, b"{}")
+    assert (outcome.status, outcome.code, network.connected) == (307, "refused", ["93.184.216.34"])
 
 
 class Dripping(httpcore.MockStream):

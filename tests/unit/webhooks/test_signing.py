@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from uuid import uuid4
 
-import pytest
-from standardwebhooks import Webhook, WebhookVerificationError
+from standardwebhooks import Webhook
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.observe.webhooks.records import Message
@@ -34,34 +32,7 @@ def test_the_official_library_accepts_a_message() -> None:
     assert headers["webhook-signature"] == Webhook(secret).sign(str(one.id), one.created_at, body.decode())
 
 
-@pytest.mark.parametrize("changed", ["webhook-id", "webhook-timestamp", "webhook-signature", "body", "secret"])
-def test_it_refuses_what_was_changed(changed: str) -> None:
-    secret = new_secret()
-    one = message(secret)
-    body = body_of(TenantId("shop"), one)
-    headers = headers_of(one, body, int(one.created_at.timestamp()))
-    if changed == "body":
-        body = body.replace(b"s1", b"s2")
-    elif changed == "secret":
-        secret = new_secret()
-    elif changed == "webhook-timestamp":
-        headers[changed] = str(int(headers[changed]) + 1)
-    else:
-        headers[changed] = headers[changed].replace(headers[changed][5], "A" if headers[changed][5] != "A" else "B", 1)
-    with pytest.raises(WebhookVerificationError):
-        Webhook(secret).verify(body, headers)
-
-
-def test_each_of_two_secrets_verifies() -> None:
-    new, former = new_secret(), new_secret()
-    one = message(new, former)
-    body = body_of(TenantId("shop"), one)
-    headers = headers_of(one, body, int(one.created_at.timestamp()))
-    assert Webhook(new).verify(body, headers) == Webhook(former).verify(body, headers) == json.loads(body)
-
-
 def test_a_known_signature() -> None:
-    """The example of the official libraries' tests."""
     secret = f"{PREFIX}MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     signed = signatures([secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}')
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="

@@ -71,21 +71,6 @@ def reading(table: BundleTable, tenant: TenantId, forest: ForestId, model: str |
     return statement
 
 
-def counting(tenant: TenantId, forest: ForestId) -> sa.CompoundSelect[Any]:
-    """How many rows each table of one forest has, but for the vectors."""
-    counts = sa.select(sa.func.count())
-    return sa.union_all(
-        *(
-            sa.select(
-                sa.literal(table.name),
-                _of_forest(counts.select_from(stored_table(table.stored)), table, tenant, forest).scalar_subquery(),
-            )
-            for table in TABLES
-            if table is not VECTOR
-        )
-    )
-
-
 def _of_forest(statement: sa.Select[Any], table: BundleTable, tenant: TenantId, forest: ForestId) -> sa.Select[Any]:
     statement = statement.where(of_forest(table.stored, tenant, forest))
     if table is not SUMMARY:
@@ -235,9 +220,15 @@ class ExportRows(TenantRows):
         own = head.where(f.tenant_id == self._tenant, f.forest_id == self._forest)
         return ForestHead(*self._db.execute(own).one())
 
-    def counts(self) -> Mapping[str, int]:
-        """How many rows each table has, but for the vectors."""
-        return dict(self._db.execute(counting(self._tenant, self._forest)).all())
+    def counts(self, with_summaries: bool) -> Mapping[str, int]:
+        """How many rows each table has, but for the vectors and, unless they are wanted, the summaries."""
+        count, own = sa.select(sa.func.count()), (self._tenant, self._forest)
+        counts = (
+            _of_forest(count.select_from(stored_table(table.stored)), table, *own).scalar_subquery().label(table.name)
+            for table in TABLES
+            if table is not VECTOR and (with_summaries or table is not SUMMARY)
+        )
+        return self._db.execute(sa.select(*counts)).one()._asdict()
 
     def pages(self, table: BundleTable, page: int, model: str | None) -> Iterator[Sequence[Row]]:
         """Rows of a table, in the order of their keys, facts as they came; ``model`` as in ``reading``."""

@@ -10,15 +10,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, ScopeState, TreeId, TreeKind
 from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.reduce.records import Member
 from memforest_core.lifecycle.merge.records import ScopeCopy, StoredScope
-from memforest_core.lifecycle.merge.transplanting import Transplant
 from memforest_core.memtree import Node
 from memforest_core.store import tables as m
-from memforest_core.store.copying import add_rows, change_rows, columns_of, copy_rows, given, old
-from memforest_core.store.trees import SceneSpan, TreeRows, bury_points, head_of, lock_trees, micros, node_of, set_spans
+from memforest_core.store.copying import copy_rows, given, old
+from memforest_core.store.rows import seconds_from_now
+from memforest_core.store.trees import TreeRows, head_of, micros, node_of
 from memforest_core.store.vectors import from_bytes
 
 _SCOPE = f"""
@@ -36,12 +36,6 @@ _MEMBERS = sa.text("""
       FROM memforest.tree r JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state IN ('active', 'candidate')
      ORDER BY p.tree_id, p.payload_id
-    """)
-
-_LOCK_NODES_OF = sa.text("""
-    SELECT node_id FROM memforest.node
-     WHERE tenant_id = :t AND (tree_id = ANY(CAST(:trees AS uuid[])) OR node_id = ANY(CAST(:nodes AS uuid[])))
-     ORDER BY node_id FOR UPDATE
     """)
 
 _DIRTY = given("dirty")
@@ -72,16 +66,6 @@ class TreeCopies(TreeRows):
         statement = sa.text(f"{_SCOPE} WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:ids AS uuid[]))")
         return {TreeId(row.tree_id): _scope(row) for row in self._run(statement, ids=list(ids))}
 
-    def take_scenes(self, target: ForestId, count: int) -> int:
-        """Take ``count`` scene numbers; the first of them."""
-        taken = (
-            sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == target)
-            .values(scene_seq=m.Forest.scene_seq + count)
-            .returning(m.Forest.scene_seq - count + 1)
-        )
-        return int(self._db.scalar(taken) or 0)
-
     def nodes(self, forest: ForestId) -> Mapping[TreeId, Sequence[Node]]:
         found: dict[TreeId, list[Node]] = defaultdict(list)
         for node in map(node_of, self._run(_NODES, f=forest)):
@@ -93,6 +77,8 @@ class TreeCopies(TreeRows):
         return [Member(*row) for row in self._run(_MEMBERS, f=forest)]
 
     def copy_scopes(self, target: ForestId, copies: Sequence[ScopeCopy], quiet_s: float) -> None:
+        """Add scopes, with the heads of those whose trees are copied; what has to be refreshed is due after the quiet
+        time."""
         if not copies:
             return
         trees = [copy.copy for copy in copies]
@@ -108,37 +94,9 @@ class TreeCopies(TreeRows):
             "leaf_count": [head.leaf_count if head else 0 for head in heads],
         }
         by = {"tree_id": [copy.source.id for copy in copies]}
-        changed = _SCOPE_CHANGED | {"forest_id": target, "due_at": _due(quiet_s)}
+        due = sa.case((_DIRTY, seconds_from_now(quiet_s)))
+        changed = _SCOPE_CHANGED | {"forest_id": target, "due_at": due}
         self._db.execute(copy_rows("tree", self._tenant, by, new, changed, order_by=[given("tree_id")]))
-
-    def copy_members(self, members: Sequence[tuple[TreeId, PayloadId, SessionId, NodeId | None]]) -> None:
-        """Place payloads in scopes, each with the session that says it and, where known, its leaf.
-
-        A placement that exists retains its session.
-        """
-        if not members:
-            return
-        names = ("tree_id", "payload_id", "session_id", "leaf_id")
-        statement = add_rows("placement", self._tenant, dict(zip(names, zip(*members, strict=True), strict=True)))
-        leaf = statement.excluded.leaf_id
-        statement = statement.on_conflict_do_update(
-            index_elements=["tenant_id", "tree_id", "payload_id"],
-            set_={"leaf_id": leaf},
-            where=m.Placement.leaf_id.is_(None) & leaf.is_not(None),
-        )
-        self._db.execute(statement)
-
-    def lock_nodes_of(self, trees: Sequence[TreeId], nodes: Sequence[NodeId]) -> None:
-        """Lock all nodes of these trees and these nodes, in the order of ids."""
-        if trees or nodes:
-            self._run(_LOCK_NODES_OF, trees=list(trees), nodes=list(nodes))
-
-    def clear_trees(self, trees: Sequence[TreeId]) -> None:
-        """Take all nodes of these trees, and their points."""
-        if trees:
-            deleted = sa.delete(m.NodeRow).where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.tree_id.in_(trees))
-            gone = self._db.execute(deleted.returning(m.NodeRow.node_id, m.NodeRow.level)).all()
-            bury_points(self._db, self._tenant, [row.node_id for row in gone if row.level > 0])
 
     def copy_summaries(self, target: ForestId, renamed: Mapping[NodeId, NodeId]) -> None:
         """Copy the summaries of nodes to their copies, and mark those for indexing."""
@@ -158,34 +116,6 @@ class TreeCopies(TreeRows):
         )
         copied = self._db.scalars(statement.returning(m.NodeSummary.node_id)).all()
         want_indexed(self._db, self._tenant, target, "node", copied, lane=1)
-
-    def set_heads(self, copies: Sequence[Transplant], quiet_s: float) -> None:
-        """Point trees to their new roots; those that have to be refreshed are due after ``quiet_s`` seconds."""
-        if not copies:
-            return
-        heads = [copy.head for copy in copies]
-        trees = [head.tree_id for head in heads]
-        lock_trees(self._db, self._tenant, trees)
-        statement = change_rows(
-            "tree",
-            self._tenant,
-            {"tree_id": trees},
-            columns_of(heads, "root_id", "height", "leaf_count", "k") | columns_of(copies, "dirty"),
-            state="active",
-            marks=m.Tree.marks + 1,
-            last_mark_at=sa.func.now(),
-            first_mark_at=sa.case((_DIRTY, sa.func.coalesce(m.Tree.first_mark_at, sa.func.now()))),
-            due_at=_due(quiet_s),
-        )
-        self._db.execute(statement)
-
-    def set_scenes(self, scenes: Mapping[TreeId, SceneSpan]) -> None:
-        set_spans(self._db, self._tenant, scenes)
-
-
-def _due(quiet_s: float) -> sa.ColumnElement[Any]:
-    """When a tree that has to be refreshed is due."""
-    return sa.case((_DIRTY, sa.func.now() + sa.func.make_interval(0, 0, 0, 0, 0, 0, quiet_s)))
 
 
 def _scope(row: sa.Row[Any]) -> StoredScope:

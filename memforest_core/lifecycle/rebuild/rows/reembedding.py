@@ -17,9 +17,9 @@ from memforest_core.errors import InvariantViolated
 from memforest_core.index.collection_rows import switch_collection
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import RefreshRows
-from memforest_core.lifecycle.rebuild.records import Spent, StoredSummary, TextKind
+from memforest_core.lifecycle.rebuild.records import StoredSummary, TextKind
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
-from memforest_core.models.calls import CallRecord, OwnText, Step, Vectors
+from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.models.statement_vectors import Parts, parts_of
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
@@ -76,22 +76,22 @@ _WORKERS = sa.text(
 )
 
 
-class ReembedRows(VectorRows):
+class ReembedRows(VectorRows, PlanRows):
     """Rows of one transaction of a tenant."""
 
     def texts_after(
-        self, kind: TextKind, after: UUID | None, limit: int, forest: ForestId | None
+        self, kind: TextKind, after: UUID, limit: int, forest: ForestId | None
     ) -> tuple[list[OwnText], Parts, UUID | None]:
         """Texts of the next rows (of one forest or of all) in the order of ids, what routing texts among them are made
         of, and the last of these rows; None after the last page."""
         if kind is TextKind.CANDIDATE:
-            return self._candidates(after or FIRST, limit, forest)
+            return self._candidates(after, limit, forest)
         table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
         when = m.Cell.time_start if kind is TextKind.CELL else m.FactRow.mentioned_at
         own = () if forest is None else (table.forest_id == forest,)
         rows = self._db.execute(
             sa.select(id_.label("id"), table.forest_id, table.text, when.label("at"))
-            .where(table.tenant_id == self._tenant, id_ > (after or FIRST), *own)
+            .where(table.tenant_id == self._tenant, id_ > after, *own)
             .order_by(id_)
             .limit(limit)
         ).all()
@@ -130,11 +130,10 @@ class ReembedRows(VectorRows):
             for row in rows
         ]
 
-    def counts(self, model: str) -> tuple[int, int, int, int]:
-        """Summaries without vectors of this model, those among them that a model wrote with their characters, and
-        scenes."""
-        row = self._run(_COUNTS, model=model).one()
-        return row.summaries, row.written, int(row.chars), row.scenes
+    def sizes(self, model: str) -> dict[str, int]:
+        """``summaries`` without vectors of this model, those that a model has ``written`` with their ``chars``, and
+        ``scenes``."""
+        return {name: int(count) for name, count in self._run(_COUNTS, model=model).one()._asdict().items()}
 
     def put_summaries(
         self, model: str, nodes: Sequence[StoredSummary], vectors: Sequence[tuple[Vectors, Vectors]]
@@ -177,9 +176,6 @@ class ReembedRows(VectorRows):
 
     def record_call(self, call: CallRecord) -> None:
         record_calls(self._db, self._tenant, [call], None, None)
-
-    def spent(self, model: str) -> Spent:
-        return PlanRows(self._db, self._tenant).spent(Step.EMBED, model)
 
 
 def alive_workers(engine: sa.Engine, dead_after_s: float) -> Sequence[str]:
