@@ -13,13 +13,9 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import MemForestError, place_of
 from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.broker import messaging
-from memforest_workers.runtime import Runtime
+from memforest_workers.runtime import TASKS, Runtime
 
 log = structlog.get_logger(__name__)
-
-
-ROWS = {Queue.EXTRACT: "windows", Queue.REDUCE: "cells", Queue.REFRESH: "nodes", Queue.MAINTAIN: "rows"}
-"""What a task's result counts, as Flower shows it."""
 
 
 class TaskFailed(Exception):
@@ -55,15 +51,14 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
     if broker_url is not None:
         app.conf.broker_url = broker_url
 
-    def register(queue: Queue, run: Callable[[Runtime, TenantId], int]) -> None:
+    def register(queue: Queue) -> None:
         # Shared tasks would be registered with every app of the process, and with another node's runtime.
         @app.task(name=TASK_NAMES[queue], shared=False)  # type: ignore[untyped-decorator]
         def task(tenant: str, ref: str = "") -> str:
+            run, counted = TASKS[queue]
             with _named_failures(queue):
-                return f"{run(runtime(), TenantId(tenant))} {ROWS[queue]}"
+                return f"{run(runtime(), TenantId(tenant))} {counted}"
 
-    register(Queue.EXTRACT, Runtime.extract)
-    register(Queue.REDUCE, lambda own, _: Runtime.reduce(own))
-    register(Queue.REFRESH, lambda own, _: Runtime.refresh(own))
-    register(Queue.MAINTAIN, lambda own, _: Runtime.maintain(own))
+    for each in Queue:
+        register(each)
     return app

@@ -29,14 +29,13 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkKind
 from memforest_core.work.messages import Queue
 
+REST_WAIT_S = 2.0
+"""How long the end of a task waits for the thread that indexes raw cells."""
+
 
 class RawCells:
-    """Indexes raw cells in one thread at a time. Thread-safe.
-
-    That thread fills the processors with the embedding model, while the others go on to ask the chat model. A cell may
-    be committed after the query of the thread that is at it, and its window be taken by any thread: so each task
-    queries once more before it ends. When another thread is at it then, that one sends a wake-up after its batch.
-    """
+    """Indexes raw cells in one thread at a time: that thread fills the processors with the embedding model, while the
+    others go on to ask the chat model. Thread-safe."""
 
     def __init__(self, index: Callable[[TenantId], int], batch: int, wake: Callable[[TenantId], None]) -> None:
         """``index`` indexes at most ``batch`` of a tenant's cells and says how many there were; ``wake`` sends a
@@ -45,38 +44,28 @@ class RawCells:
         self._batch = batch
         self._wake = wake
         self._lock = threading.Lock()
-        self._busy = False
-        self._late: set[TenantId] = set()
 
-    def index(self, tenant: TenantId) -> int | None:
-        """How many of a batch were indexed; None when another thread is at it."""
-        return self._indexed(tenant, last=False)
-
-    def index_rest(self, tenant: TenantId) -> bool:
-        """See that what is committed by now is indexed by some thread; whether this thread did a part of it.
-
-        A full batch hands over to a wake-up, so that windows have their turn.
-        """
-        done = self._indexed(tenant, last=True)
-        if done is not None and done >= self._batch:
-            self._wake(tenant)
-        return bool(done)
-
-    def _indexed(self, tenant: TenantId, *, last: bool) -> int | None:
-        with self._lock:
-            if self._busy:
-                if last:
-                    self._late.add(tenant)
-                return None
-            self._busy = True
+    def index(self, tenant: TenantId) -> int:
+        """How many of a batch were indexed; none when another thread is at it."""
+        if not self._lock.acquire(blocking=False):
+            return 0
         try:
             return self._index(tenant)
         finally:
-            with self._lock:
-                late, self._late = self._late, set()
-                self._busy = False
-            for each in late:
-                self._wake(each)
+            self._lock.release()
+
+    def index_rest(self, tenant: TenantId) -> bool:
+        """Index what was committed after the query of the thread that was at it; whether there was any. A full batch
+        hands over to a wake-up, so that windows have their turn; behind a slow model the maintain queue does it."""
+        if not self._lock.acquire(timeout=REST_WAIT_S):
+            return False
+        try:
+            done = self._index(tenant)
+        finally:
+            self._lock.release()
+        if done >= self._batch:
+            self._wake(tenant)
+        return done > 0
 
 
 log = structlog.get_logger(__name__)
@@ -124,7 +113,11 @@ class Runtime:
         self._former: list[WorkerId] = []
         self._store_failed = threading.Event()
         self._brokerless: list[threading.Thread] = []
-        self._raw = RawCells(self._index_raw, services.settings.index.batch, partial(self.wake, Queue.EXTRACT))
+        self._raw = RawCells(
+            lambda tenant: self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,)),
+            services.settings.index.batch,
+            partial(self.wake, Queue.EXTRACT),
+        )
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -258,26 +251,20 @@ class Runtime:
 
     def _work_without_broker(self) -> None:
         """Do the waiting work here while no wake-up can be sent: one thread for each of our queues."""
-        tasks = {
-            Queue.EXTRACT: self.extract,
-            Queue.REDUCE: self.reduce,
-            Queue.REFRESH: self.refresh,
-            Queue.MAINTAIN: self.maintain,
-        }
         self._brokerless = [thread for thread in self._brokerless if thread.is_alive()]
         if self._brokerless:
             return
         log.warning("broker_unavailable", works_on=list(self.queues))
         for queue in self.queues:
             thread = threading.Thread(
-                target=self._until_done, args=(tasks[Queue(queue)],), name=f"memforest-brokerless-{queue}", daemon=True
+                target=self._until_done, args=(Queue(queue),), name=f"memforest-brokerless-{queue}", daemon=True
             )
             thread.start()
             self._brokerless.append(thread)
 
-    def _until_done(self, task: Callable[[], int]) -> None:
+    def _until_done(self, queue: Queue) -> None:
         try:
-            task()
+            TASKS[queue][0](self, None)
         except MemForestError as error:
             log.warning("brokerless_work_delayed", code=error.code)
 
@@ -384,10 +371,7 @@ class Runtime:
                 self._timed(Queue.EXTRACT, tenant, self._raw.index_rest)
         return done
 
-    def _index_raw(self, tenant: TenantId) -> int:
-        return self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
-
-    def reduce(self) -> int:
+    def reduce(self, _woken: TenantId | None = None) -> int:
         """Drain forests; after each commit its facts are indexed."""
 
         def unit(_: Claimed, tenant: TenantId) -> int:
@@ -414,7 +398,7 @@ class Runtime:
             self.index(tenant, (PointKind.FACT,))
         return end
 
-    def refresh(self) -> int:
+    def refresh(self, _woken: TenantId | None = None) -> int:
         """Refresh due trees, and index what was saved."""
 
         def unit(claimed: Claimed, tenant: TenantId) -> int:
@@ -426,7 +410,7 @@ class Runtime:
 
         return self.work(WorkKind.REFRESH, Queue.REFRESH, unit)
 
-    def maintain(self) -> int:
+    def maintain(self, _woken: TenantId | None = None) -> int:
         """Resumable tasks, indexing what the other queues could not, and deliveries of webhooks."""
 
         def unit(_: Claimed, tenant: TenantId) -> int:
@@ -437,3 +421,12 @@ class Runtime:
             )
 
         return self.work(WorkKind.MAINTAIN, Queue.MAINTAIN, unit)
+
+
+TASKS: dict[Queue, tuple[Callable[[Runtime, TenantId | None], int], str]] = {
+    Queue.EXTRACT: (Runtime.extract, "windows"),
+    Queue.REDUCE: (Runtime.reduce, "cells"),
+    Queue.REFRESH: (Runtime.refresh, "nodes"),
+    Queue.MAINTAIN: (Runtime.maintain, "rows"),
+}
+"""What the task of each queue runs, given whose wake-up it is, and what its result counts, as Flower shows it."""

@@ -6,13 +6,42 @@ import gc
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 import structlog
 
-from memforest_workers.signals import stop_requested
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_requested() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the next one has its former effect again.
+
+    For the main thread only; former handlers are back at the end.
+    """
+    stop = threading.Event()
+    former = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+
+    def restore() -> None:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+    def request(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        stop.set()
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, request)
+    try:
+        yield stop
+    finally:
+        restore()
+
 
 log = structlog.get_logger(__name__)
 

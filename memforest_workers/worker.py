@@ -31,7 +31,7 @@ from memforest_core.store.connections import check_connections
 from memforest_core.work.messages import Queue
 from memforest_workers.app import create_app
 from memforest_workers.runtime import Runtime
-from memforest_workers.signals import stop_requested
+from memforest_workers.supervisor import stop_requested
 
 log = structlog.get_logger(__name__)
 

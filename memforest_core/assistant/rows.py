@@ -18,9 +18,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.store import tables as m
-from memforest_core.store.owners import VISIBLE, ForestRows, lock_forest
+from memforest_core.store.owners import VISIBLE, ForestRows, lock_forest, speakers_of
 from memforest_core.store.rows import among
-from memforest_core.store.speakers import speakers_of
 
 Stored = TypeVar("Stored", bound=BaseModel)
 

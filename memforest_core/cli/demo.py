@@ -101,7 +101,7 @@ def _directory(data: Path | None, keep: bool) -> Iterator[Path]:
 
 def _stay(memory: MemForest, report: DemoReport, as_json: bool) -> None:
     """Show the report and serve the pages until Ctrl-C or SIGTERM."""
-    from memforest_workers.signals import stop_requested
+    from memforest_workers.supervisor import stop_requested
 
     with stop_requested() as stop, served_page(memory, report.data.expanduser().resolve()) as page:
         _print(report, as_json, stored=True, page=page)

@@ -52,7 +52,7 @@ def up(
     addresses.
     """
     from memforest_core.client.services.checkup import in_use
-    from memforest_workers.signals import stop_requested
+    from memforest_workers.supervisor import stop_requested
 
     with opened_memory(data, create=True, concurrency=concurrency, alone=True) as memory:
         directory = data.expanduser().resolve()

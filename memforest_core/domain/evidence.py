@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import StrEnum
-from typing import Any
 
 from memforest_core.domain.delivery import deliver, estimated_tokens
 from memforest_core.domain.ids import FactId, NodeId, TreeKind
 from memforest_core.domain.indexed import day_words
-from memforest_core.domain.pages import plain
+from memforest_core.domain.pages import Document
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 
 
@@ -76,7 +75,7 @@ class PathNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Document):
     """One item of evidence. ``score`` orders the items of one result and means nothing across results."""
 
     text: str
@@ -136,13 +135,9 @@ class Evidence:
         """Estimated tokens of ``text``."""
         return estimated_tokens(self.text)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The piece as JSON values, by the names of the fields."""
-        return {**plain(self)}
-
 
 @dataclass(frozen=True, slots=True)
-class RecallResult:
+class RecallResult(Document):
     """The evidence for one question, best first, and how it was found."""
 
     question: str
@@ -183,10 +178,6 @@ class RecallResult:
         items begin at the margin, whatever was said.
         """
         return deliver(self.evidence, max_tokens, several=len(self.searched) > 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as JSON values, by the names of the fields."""
-        return {**plain(self)}
 
 
 def with_corrections(said: str, corrections: Sequence[str]) -> str:

@@ -20,6 +20,8 @@ def _table(name: str) -> dict[str, str]:
 _FUNCTION_WORDS = _table("function_words")
 _ENGLISH_WORDS = frozenset(_FUNCTION_WORDS.pop("english elsewhere").split())
 """English words, or parts of names, that are function words elsewhere: they tell little about the language."""
+COMMON = frozenset(_FUNCTION_WORDS.pop("english names").split())
+"""English words that are names or handles too: in lower case they are taken for words."""
 STOP_WORDS = {
     language: frozenset(unicodedata.normalize("NFKC", words).casefold().split())
     for language, words in _FUNCTION_WORDS.items()

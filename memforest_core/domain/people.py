@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
+from memforest_core.domain.languages import COMMON
 from memforest_core.domain.text import STOP_WORDS, normalize_name
 
 MIN_NICKNAME = 4
@@ -21,25 +22,6 @@ MIN_NICKNAME = 4
 
 MENTION = re.compile(r"<@[!&]?(?P<id>[^\s<>@]{1,200})>")
 """How chat servers write a mention of a speaker's id."""
-
-_COMMON_WORDS = """
-    will mark may art bill rob pat sue grace hope faith joy rose jack frank dean grant chase drew guy gene ray rich dawn
-    april june august summer autumn winter ivy iris lily daisy ruby amber crystal pearl penny miles jade olive hazel
-    violet heather holly ginger star sky max don nick josh wade skip rusty sandy melody harmony trinity destiny chance
-    hunter mason cooper carter parker taylor young king prince duke earl baron bishop cook baker miller smith page wood
-    stone hill brook river lake forest storm rain sunny snow frost angel bear wolf fox robin jay martin dove hawk drake
-    lane ford moss reed heath glen cliff dale bob buck chip chuck clay colt cash constant curt dash ernest gale happy
-    harry jet jimmy joker junior lance lee major marina mercy merry mike misty norm nova opal pace patience peg pepper
-    piper poppy prudence queen randy red rock rocky rod rowan sage scout shadow silver sterling temple tiger tom tony
-    trip troy val van victor victory ward wing winner wise
-    this that with from have what when where there they them then than your yours some more much many also just only
-    very even ever never over under about after again before because could would should might must been being were make
-    made take took come came know knew think thought want need work live well sure okay yeah hello thanks thank please
-    sorry today tomorrow yesterday morning evening week month year time people person friend friends everyone everybody
-    someone somebody nobody anyone team club group server channel admin user assistant
-"""
-COMMON = frozenset(_COMMON_WORDS.split())
-"""English words that are names or handles too: in lower case they are taken for words."""
 
 
 @dataclass(frozen=True, slots=True)

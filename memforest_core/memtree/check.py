@@ -9,9 +9,8 @@ from enum import StrEnum
 from itertools import pairwise
 
 from memforest_core.domain.ids import NodeId, PayloadId
-from memforest_core.memtree.nodes import Key, Node, TreeHead
-from memforest_core.memtree.paths import order
-from memforest_core.memtree.shape import least
+from memforest_core.memtree.nodes import Key, Node, TreeHead, span_of
+from memforest_core.memtree.paths import least, order
 
 
 class Broken(StrEnum):
@@ -103,17 +102,14 @@ def _root(whole: _Whole, root: Node | None) -> Iterator[Violation]:
     if root.level != head.height:
         yield _broken(Broken.HEAD_HEIGHT, root, f"is the root of a tree of height {head.height}")
     if root.leaf_count != head.leaf_count:
-        what = f"counts {root.leaf_count} leaves, its tree's head {head.leaf_count}"
-        yield _broken(Broken.HEAD_LEAF_COUNT, root, what)
+        yield _broken(Broken.HEAD_LEAF_COUNT, root, f"counts {root.leaf_count} leaves, its head {head.leaf_count}")
 
 
 def _right_spine(whole: _Whole, root: Node | None) -> set[NodeId]:
     spine: set[NodeId] = set()
-    node = root
-    while node is not None and node.id not in spine:
-        spine.add(node.id)
-        below = whole.under(node)
-        node = below[-1] if below else None
+    while root is not None and root.id not in spine:
+        spine.add(root.id)
+        root = next(reversed(whole.under(root)), None)
     return spine
 
 
@@ -122,20 +118,15 @@ def _placed(whole: _Whole, node: Node) -> Iterator[Violation]:
     if node.tree_id != whole.head.tree_id:
         yield _broken(Broken.WRONG_TREE, node, f"is of tree {node.tree_id}")
     if node.clean_version > node.version:
-        what = f"was summarized at version {node.clean_version}, but is at {node.version}"
-        yield _broken(Broken.VERSION, node, what)
-    is_root = node.id == whole.head.root_id
-    if node.parent_id is None:
-        if not is_root:
-            yield _broken(Broken.SECOND_ROOT, node, "has no parent and is not the root")
-        return
-    parent = whole.nodes.get(node.parent_id)
-    if is_root:
-        yield _broken(Broken.SECOND_ROOT, node, f"is the root, but hangs under {node.parent_id}")
-    elif parent is None:
-        yield _broken(Broken.PARENT_MISSING, node, f"hangs under {node.parent_id}, which is gone")
-    elif parent.level != node.level + 1:
-        yield _broken(Broken.PARENT_LEVEL, node, f"hangs under a node of level {parent.level}")
+        yield _broken(Broken.VERSION, node, f"was summarized at version {node.clean_version}, but is at {node.version}")
+    if (node.id == whole.head.root_id) != (node.parent_id is None):
+        yield _broken(Broken.SECOND_ROOT, node, f"has the parent {node.parent_id}: the root alone has none")
+    elif node.parent_id is not None:
+        parent = whole.nodes.get(node.parent_id)
+        if parent is None:
+            yield _broken(Broken.PARENT_MISSING, node, f"hangs under {node.parent_id}, which is gone")
+        elif parent.level != node.level + 1:
+            yield _broken(Broken.PARENT_LEVEL, node, f"hangs under a node of level {parent.level}")
 
 
 def _leaf(node: Node, payloads: set[PayloadId]) -> Iterator[Violation]:
@@ -144,8 +135,7 @@ def _leaf(node: Node, payloads: set[PayloadId]) -> Iterator[Violation]:
     if node.payload_id is None:
         yield _broken(Broken.PAYLOAD_MISSING, node, "has no payload")
     elif node.payload_id in payloads:
-        what = f"has payload {node.payload_id}, as another leaf does"
-        yield _broken(Broken.PAYLOAD_REPEATED, node, what)
+        yield _broken(Broken.PAYLOAD_REPEATED, node, f"has payload {node.payload_id}, as another leaf does")
     else:
         payloads.add(node.payload_id)
 
@@ -160,17 +150,12 @@ def _internal(whole: _Whole, node: Node, spine: set[NodeId]) -> Iterator[Violati
     elif len(children) > k:
         yield _broken(Broken.OVERFULL, node, f"has {len(children)} children, at most {k} may be")
     elif node.id not in spine and len(children) < least(k):
-        what = f"has {len(children)} children, at least {least(k)} are needed off the right spine"
-        yield _broken(Broken.UNDERFULL, node, what)
-    count = sum(child.leaf_count for child in children)
+        yield _broken(Broken.UNDERFULL, node, f"has {len(children)} children off the right spine, not {least(k)}")
+    span, count = (node.time_start, node.time_end), sum(child.leaf_count for child in children)
     if node.leaf_count != count:
         yield _broken(Broken.LEAF_COUNT, node, f"counts {node.leaf_count} leaves, has {count}")
-    starts = [child.time_start for child in children if child.time_start is not None]
-    ends = [child.time_end for child in children if child.time_end is not None]
-    span = (min(starts, default=None), max(ends, default=None))
-    if (node.time_start, node.time_end) != span:
-        what = f"spans {node.time_start} to {node.time_end}, its children {span[0]} to {span[1]}"
-        yield _broken(Broken.INTERVAL, node, what)
+    if span != (whole_span := span_of(children)):
+        yield _broken(Broken.INTERVAL, node, f"spans {span}, its children {whole_span}")
 
 
 def _keys(whole: _Whole, root: Node | None) -> Iterator[Violation]:

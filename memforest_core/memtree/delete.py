@@ -8,8 +8,7 @@ from dataclasses import replace
 from memforest_core.domain.ids import NodeId
 from memforest_core.memtree.edit import Edit
 from memforest_core.memtree.nodes import Diff, Key, Node, TreeHead
-from memforest_core.memtree.paths import Paths
-from memforest_core.memtree.shape import least, split_evenly
+from memforest_core.memtree.paths import Paths, least, split_evenly
 
 
 def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId]) -> Diff:

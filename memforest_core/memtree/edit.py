@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memforest_core.domain.ids import NodeId
-from memforest_core.memtree.nodes import Diff, Key, Node, TreeHead
-from memforest_core.memtree.paths import Paths
-from memforest_core.memtree.shape import fill_right, split_evenly
+from memforest_core.memtree.nodes import Diff, Key, Node, TreeHead, span_of
+from memforest_core.memtree.paths import Paths, fill_right, split_evenly
 
 
 class Edit:
@@ -63,7 +62,7 @@ class Edit:
         """Loaded nodes that no longer lead up to the root: their parent was changed and dropped them."""
         opened = {state.parent_id for state in self._states.values()} | {root.id}
         lost: set[NodeId] = set()
-        for node in sorted(self._before, key=lambda node: -node.level):
+        for node in sorted(self._before, key=_downwards):
             if node.id in self._states or node.id == root.id:
                 continue
             if node.parent_id in lost or node.parent_id in opened or node.parent_id == root.id:
@@ -80,25 +79,16 @@ class Edit:
             if child.parent_id != parent.id:
                 child = replace(child, parent_id=parent.id)
             self._states[child.id] = child
-        starts = [child.time_start for child in children if child.time_start is not None]
-        ends = [child.time_end for child in children if child.time_end is not None]
-        return replace(
-            parent,
-            time_start=min(starts, default=None),
-            time_end=max(ends, default=None),
-            leaf_count=sum(child.leaf_count for child in children),
-        )
+        start, end = span_of(children)
+        leaves = sum(child.leaf_count for child in children)
+        return replace(parent, time_start=start, time_end=end, leaf_count=leaves)
 
     def _diff(self, root: Node) -> Diff:
-        inserted: list[Node] = []
-        updated: list[Node] = []
-        for state in self._states.values():
-            before = self._before.get(state.id)
-            if before is None:
-                inserted.append(state)
-            elif state != before:
-                updated.append(state)
-        for nodes in (inserted, updated):
-            nodes.sort(key=lambda node: -node.level)
-        head = replace(self._head, height=root.level, leaf_count=root.leaf_count)
-        return Diff(tuple(inserted), tuple(updated), (), head)
+        changed = [(state, self._before.get(state.id)) for state in sorted(self._states.values(), key=_downwards)]
+        inserted = tuple(state for state, before in changed if before is None)
+        updated = tuple(state for state, before in changed if before is not None and state != before)
+        return Diff(inserted, updated, (), replace(self._head, height=root.level, leaf_count=root.leaf_count))
+
+
+def _downwards(node: Node) -> int:
+    return -node.level

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,6 +52,13 @@ class Node:
     def dirty(self) -> bool:
         """The summary is older than what it should tell."""
         return self.version > self.clean_version
+
+
+def span_of(nodes: Sequence[Node]) -> tuple[int | None, int | None]:
+    """The interval of several nodes; unknown ends do not narrow it."""
+    starts = [node.time_start for node in nodes if node.time_start is not None]
+    ends = [node.time_end for node in nodes if node.time_end is not None]
+    return min(starts, default=None), max(ends, default=None)
 
 
 def leaf(

@@ -58,6 +58,11 @@ class Base(DeclarativeBase):
         float: Double(),
     }
 
+    def __init_subclass__(cls, *, table: str = "", **named: Any) -> None:
+        if table:
+            cls.__tablename__ = table
+        super().__init_subclass__(**named)
+
 
 NOW = text("clock_timestamp()")
 
@@ -122,30 +127,25 @@ class Work:
     error_text: Mapped[Code | None]
 
 
-class Tenant(OfTenant, Base):
+class Tenant(OfTenant, Base, table="tenant"):
     """An API-key holder."""
-
-    __tablename__ = "tenant"
 
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     max_waiting_cells: Mapped[int | None]
     max_turns_per_day: Mapped[int | None]
 
 
-class TenantRole(Base):
+class TenantRole(Base, table="tenant_role"):
     """A tenant that a login role of the group memforest_limited may bind to; read by ``granted_tenants()`` only."""
-
-    __tablename__ = "tenant_role"
 
     role: Mapped[Code] = mapped_column(primary_key=True)
     tenant: Mapped[Code] = mapped_column(primary_key=True)
     granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class ApiKey(OfTenant, Base):
+class ApiKey(OfTenant, Base, table="api_key"):
     """A key with which programs reach the tenant over HTTP; the secret itself is not stored."""
 
-    __tablename__ = "api_key"
     __table_args__ = (
         CheckConstraint("scope IN ('read', 'write', 'admin')", name="scope"),
         UniqueConstraint("secret_hash"),
@@ -164,10 +164,8 @@ class ApiKey(OfTenant, Base):
     expires_at: Mapped[datetime | None]
 
 
-class WebhookEndpoint(OfTenant, Base):
+class WebhookEndpoint(OfTenant, Base, table="webhook_endpoint"):
     """An address of a tenant that events are posted to."""
-
-    __tablename__ = "webhook_endpoint"
 
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
     url: Mapped[Code]
@@ -182,13 +180,12 @@ class WebhookEndpoint(OfTenant, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class WebhookDelivery(OfTenant, Work, Base):
+class WebhookDelivery(OfTenant, Work, Base, table="webhook_delivery"):
     """An event for one endpoint, and the work row of its delivery. Rows are written by ``tell_webhooks()``.
 
     ``held`` waits for the session's summaries; ``available_at`` of what is done or dead says when it is deleted.
     """
 
-    __tablename__ = "webhook_delivery"
     __table_args__ = (
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
         _belongs_to("webhook_endpoint", "endpoint_id", ondelete="CASCADE"),
@@ -212,10 +209,9 @@ class WebhookDelivery(OfTenant, Work, Base):
     """Of the last answer over HTTP."""
 
 
-class Forest(OfTenant, Base):
+class Forest(OfTenant, Base, table="forest"):
     """The whole memory of one owner: the unit of isolation and of write ordering."""
 
-    __tablename__ = "forest"
     __table_args__ = (
         CheckConstraint("state IN ('live', 'frozen', 'hidden', 'gone')", name="state"),
         _index("ix_forest_owner", "tenant_id", "owner", unique=True, where="state IN ('live', 'frozen')"),
@@ -237,10 +233,9 @@ class Forest(OfTenant, Base):
     """The owner's display name, when the id is no name."""
 
 
-class Session(OfTenant, Base):
+class Session(OfTenant, Base, table="session"):
     """One bounded conversation."""
 
-    __tablename__ = "session"
     __table_args__ = (
         UniqueConstraint("tenant_id", "forest_id", "external_id"),
         _belongs_to("forest", "forest_id"),
@@ -271,10 +266,8 @@ class Session(OfTenant, Base):
     """No policy takes anything of it."""
 
 
-class Speaker(OfTenant, Base):
+class Speaker(OfTenant, Base, table="speaker"):
     """The human speakers of a forest, and their names."""
-
-    __tablename__ = "speaker"
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
     speaker_id: Mapped[Name] = mapped_column(primary_key=True)
@@ -283,10 +276,9 @@ class Speaker(OfTenant, Base):
     """When the first turn under the name was said, as far as it was accepted then; the latest is the newest name."""
 
 
-class TurnRow(OfTenant, Base):
+class TurnRow(OfTenant, Base, table="turn"):
     """One utterance, as accepted."""
 
-    __tablename__ = "turn"
     __table_args__ = (
         UniqueConstraint("tenant_id", "session_id", "external_id"),
         _belongs_to("session", "session_id"),
@@ -311,13 +303,12 @@ class TurnRow(OfTenant, Base):
     """Minutes by which the sender's clock was ahead of UTC; null where it is that of the forest's time zone."""
 
 
-class Cell(OfTenant, Work, Base):
+class Cell(OfTenant, Work, Base, table="cell"):
     """Consecutive turns: the unit of provenance and the work row of extraction.
 
     ``done`` means extracted; ``placed`` means that the reducer has put it into the trees.
     """
 
-    __tablename__ = "cell"
     __table_args__ = (
         UniqueConstraint("tenant_id", "session_id", "ordinal"),
         _belongs_to("session", "session_id"),
@@ -364,10 +355,9 @@ class Cell(OfTenant, Work, Base):
     agains: Mapped[int] = mapped_column(SmallInteger, server_default="0")
 
 
-class CandidateRow(OfTenant, Base):
+class CandidateRow(OfTenant, Base, table="candidate"):
     """One item of one extraction call, stored so that memory can be rebuilt without a model."""
 
-    __tablename__ = "candidate"
     __table_args__ = (
         _belongs_to("cell", "cell_id"),
         _index("ix_candidate_text_hash", "tenant_id", "text_hash"),
@@ -383,10 +373,9 @@ class CandidateRow(OfTenant, Base):
     routing_hash: Mapped[bytes] = mapped_column(info=WORDS)
 
 
-class FactRow(OfTenant, Base):
+class FactRow(OfTenant, Base, table="fact"):
     """A canonical fact. The statement is stored whole; fields that queries filter or join on have columns."""
 
-    __tablename__ = "fact"
     __table_args__ = (
         _belongs_to("forest", "forest_id"),
         _index("ix_fact_seq", "tenant_id", "forest_id", "seq"),
@@ -420,10 +409,9 @@ class FactRow(OfTenant, Base):
     superseded_at: Mapped[datetime | None]
 
 
-class OccurrenceRow(OfTenant, Base):
+class OccurrenceRow(OfTenant, Base, table="occurrence"):
     """Provenance: each candidate is attached to exactly one fact."""
 
-    __tablename__ = "occurrence"
     __table_args__ = (
         _belongs_to("fact", "fact_id"),
         _belongs_to("candidate", "cell_id", "item", onupdate="CASCADE"),
@@ -437,10 +425,9 @@ class OccurrenceRow(OfTenant, Base):
     turn_ordinals: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
 
 
-class Tree(OfTenant, Base):
+class Tree(OfTenant, Base, table="tree"):
     """A scope and, once it is active, the tree that materializes it."""
 
-    __tablename__ = "tree"
     __table_args__ = (
         UniqueConstraint("tenant_id", "forest_id", "kind", "scope_key"),
         _belongs_to("forest", "forest_id"),
@@ -483,10 +470,9 @@ class Tree(OfTenant, Base):
     """Since when a scene's facts are out of the vector index; None while it is hot."""
 
 
-class Placement(OfTenant, Base):
+class Placement(OfTenant, Base, table="placement"):
     """Which scope has a fact or cell, and in which leaf once the scope has a tree."""
 
-    __tablename__ = "placement"
     __table_args__ = (_belongs_to("tree", "tree_id"), _index("ix_placement_payload", "tenant_id", "payload_id"))
 
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -495,13 +481,12 @@ class Placement(OfTenant, Base):
     leaf_id: Mapped[UUID | None]
 
 
-class NodeRow(OfTenant, Base):
+class NodeRow(OfTenant, Base, table="node"):
     """A node of a tree; narrow, because inserts and browses read many. Leaves are level 0.
 
     An internal node's key is its separator; the leftmost of a level has the lowest key of all.
     """
 
-    __tablename__ = "node"
     __table_args__ = (
         _belongs_to("tree", "tree_id"),
         _index("ix_node_order", "tenant_id", "tree_id", "level", "key_time", "key_ordinal", "key_item", "key_id"),
@@ -545,10 +530,9 @@ class NodeRow(OfTenant, Base):
     error_text: Mapped[Code | None]
 
 
-class NodeSummary(OfTenant, Base):
+class NodeSummary(OfTenant, Base, table="node_summary"):
     """A node's derived text: how it was made and from which inputs."""
 
-    __tablename__ = "node_summary"
     __table_args__ = (
         _belongs_to("node", "node_id", ondelete="CASCADE"),
         _index("ix_node_summary_redo", "tenant_id", "redo_at", where="redo_at IS NOT NULL"),
@@ -569,10 +553,9 @@ class NodeSummary(OfTenant, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Summary(OfTenant, Base):
+class Summary(OfTenant, Base, table="summary_cache"):
     """Summaries already paid for, by the hash of their inputs, prompt version and model."""
 
-    __tablename__ = "summary_cache"
     __table_args__ = (
         _index("ix_summary_cache_tree", "tenant_id", "tree_id"),
         _index("ix_summary_cache_forest", "tenant_id", "forest_id"),
@@ -586,10 +569,9 @@ class Summary(OfTenant, Base):
     """The tree that it is about; the forest's own id for a text about the whole of it (a profile)."""
 
 
-class VectorRow(OfTenant, Base):
+class VectorRow(OfTenant, Base, table="vector"):
     """The vector of a text of a forest under its model and content hash: nothing of a forest is embedded twice."""
 
-    __tablename__ = "vector"
     __table_args__ = (_belongs_to("forest", "forest_id"),)
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -600,10 +582,9 @@ class VectorRow(OfTenant, Base):
     """Of a cell's text, if its model gives them: its token vectors (``models/token_vectors.py``)."""
 
 
-class ExtractionCache(OfTenant, Base):
+class ExtractionCache(OfTenant, Base, table="extraction_cache"):
     """Answers already paid for, by the hash of the rendered prompt, its version and the model."""
 
-    __tablename__ = "extraction_cache"
     __table_args__ = (
         _index("ix_extraction_cache_session", "tenant_id", "session_id"),
         _index("ix_extraction_cache_forest", "tenant_id", "forest_id"),
@@ -616,10 +597,9 @@ class ExtractionCache(OfTenant, Base):
     session_id: Mapped[UUID | None]
 
 
-class RunningSession(OfTenant, Base):
+class RunningSession(OfTenant, Base, table="running_session"):
     """The session that turns without a session id go to: at most one of a forest."""
 
-    __tablename__ = "running_session"
     __table_args__ = (_belongs_to("forest", "forest_id", ondelete="CASCADE"),)
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -628,10 +608,9 @@ class RunningSession(OfTenant, Base):
     started_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class SessionWindow(OfTenant, Base):
+class SessionWindow(OfTenant, Base, table="session_window"):
     """The summary of a session's first turns, as the session's window shows them. It can always be made again."""
 
-    __tablename__ = "session_window"
     __table_args__ = (
         _belongs_to("session", "session_id", ondelete="CASCADE"),
         _index("ix_session_window_forest", "tenant_id", "forest_id"),
@@ -651,10 +630,9 @@ class SessionWindow(OfTenant, Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class WindowItem(OfTenant, Base):
+class WindowItem(OfTenant, Base, table="window_item"):
     """What recall found and a session's conversation window has: a reference to a fact or a turn, never words."""
 
-    __tablename__ = "window_item"
     __table_args__ = (
         _belongs_to("session", "session_id", ondelete="CASCADE"),
         _belongs_to("fact", "fact_id", ondelete="CASCADE"),
@@ -678,11 +656,10 @@ class WindowItem(OfTenant, Base):
     """When it was put in last."""
 
 
-class CalendarDigest(OfTenant, Base):
+class CalendarDigest(OfTenant, Base, table="calendar_digest"):
     """What happened on a day of a forest, speaker by speaker, or in a longer time made of days. It can always be made
     again. A row goes with any turn of its time that is deleted."""
 
-    __tablename__ = "calendar_digest"
     __table_args__ = (
         _belongs_to("forest", "forest_id", ondelete="CASCADE"),
         CheckConstraint("span IN ('day', 'week', 'month', 'year', 'life')", name="span"),
@@ -715,10 +692,9 @@ BEHIND = "indexed_version < version"
 """The condition of an index row from when its point is wanted until it is written, claimed or not."""
 
 
-class IndexRow(OfTenant, Work, Base):
+class IndexRow(OfTenant, Work, Base, table="index_row"):
     """What the vector index should hold for a row; out of date while ``indexed_version`` is lower than the version."""
 
-    __tablename__ = "index_row"
     __table_args__ = (
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
         _index("ix_index_row_behind", "tenant_id", "kind", "lane", "available_at", where=BEHIND),
@@ -741,10 +717,9 @@ class IndexRow(OfTenant, Work, Base):
     """The index should have no point for it now: a topic that it belongs to is cold, and no other needs it."""
 
 
-class OperationRow(OfTenant, Work, Base):
+class OperationRow(OfTenant, Work, Base, table="maintenance"):
     """A resumable task on the maintain queue: what it is about, and how far it has come (ids and numbers only)."""
 
-    __tablename__ = "maintenance"
     __table_args__ = (
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
         _index(
@@ -776,10 +751,9 @@ class OperationRow(OfTenant, Work, Base):
     """The actor that cancelled it: workers undo it instead of continuing."""
 
 
-class OperationForestRow(OfTenant, Base):
+class OperationForestRow(OfTenant, Base, table="maintenance_forest"):
     """Which forests a task touches until it is done, and what it does to each; see domain/operation_rules.py."""
 
-    __tablename__ = "maintenance_forest"
     __table_args__ = (
         _belongs_to("maintenance", "task_id", ondelete="CASCADE"),
         _index("ix_maintenance_forest_forest_id", "tenant_id", "forest_id"),
@@ -790,10 +764,9 @@ class OperationForestRow(OfTenant, Base):
     role: Mapped[Code]
 
 
-class Visit(OfTenant, Base):
+class Visit(OfTenant, Base, table="visit"):
     """How often recall returned a fact, a cell or a node above them, and when last; counted in batches."""
 
-    __tablename__ = "visit"
     __table_args__ = (_index("ix_visit_forest", "tenant_id", "forest_id"),)
 
     item_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -802,10 +775,9 @@ class Visit(OfTenant, Base):
     last_visit_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class RetentionPolicy(OfTenant, Base):
+class RetentionPolicy(OfTenant, Base, table="retention_policy"):
     """What a forest may hold; the row of the nil forest is for all forests of the tenant that have none."""
 
-    __tablename__ = "retention_policy"
     __table_args__ = (
         CheckConstraint("fraction > 0 AND fraction <= 1", name="fraction"),
         CheckConstraint("first_out IN ('age', 'visits')", name="first_out"),
@@ -824,13 +796,12 @@ class RetentionPolicy(OfTenant, Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Audit(OfTenant, Base):
+class Audit(OfTenant, Base, table="audit"):
     """The log of requests: actor, action, time and rows, as ids and counts; rows can only be added.
 
     An owner is stored as a hash, so that a deletion can be proven without the name.
     """
 
-    __tablename__ = "audit"
     __table_args__ = (
         _index("ix_audit_forest", "tenant_id", "forest_id", "at"),
         _index("ix_audit_owner_hash", "tenant_id", "owner_hash", "at"),
@@ -847,10 +818,9 @@ class Audit(OfTenant, Base):
     detail: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
 
 
-class LlmCall(OfTenant, Base):
+class LlmCall(OfTenant, Base, table="llm_call"):
     """One model call: what it was for and what it cost."""
 
-    __tablename__ = "llm_call"
     __table_args__ = (
         _index("ix_llm_call_at", "tenant_id", "at"),
         _index("ix_llm_call_session", "tenant_id", "session_id"),
@@ -870,10 +840,8 @@ class LlmCall(OfTenant, Base):
     outcome: Mapped[Code]
 
 
-class Worker(Base):
+class Worker(Base, table="worker"):
     """A worker process and its heartbeat, on the database's clock."""
-
-    __tablename__ = "worker"
 
     worker_id: Mapped[UUID] = mapped_column(primary_key=True)
     name: Mapped[Code]
@@ -884,10 +852,8 @@ class Worker(Base):
     heartbeat_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class Collection(Base):
+class Collection(Base, table="collection"):
     """Which vector collection is live, and for which embedding model."""
-
-    __tablename__ = "collection"
 
     name: Mapped[Code] = mapped_column(primary_key=True)
     model: Mapped[Code]
@@ -900,10 +866,8 @@ class Collection(Base):
     """Which start of which Postgres server the generation was confirmed under."""
 
 
-class MigrationRow(Base):
+class MigrationRow(Base, table="migration"):
     """Each applied migration, and whether workers of the version before may go on with it."""
-
-    __tablename__ = "migration"
 
     revision: Mapped[Code] = mapped_column(primary_key=True)
     follows: Mapped[Code | None]

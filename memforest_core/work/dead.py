@@ -10,10 +10,9 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.messages import Queue, WakeUps
-from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
+from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.dead_rows import DeadRows
 
 LIST_LIMIT = 1_000
@@ -50,10 +49,8 @@ class DeadLetters:
         limit: int = LIST_LIMIT,
     ) -> Sequence[DeadLetter]:
         """What was given up, by kind, owner and session, at most ``limit``. Raises InvalidInput, NotFound."""
-        which = _filter(owner, code, kinds)
         with self._open_rows(self._tenant) as rows:
-            _check_owner(rows, which)
-            return rows.letters(which, checked_limit(limit, MOST_LISTED))
+            return rows.letters(_checked_owner(owner), code, kinds, checked_limit(limit, MOST_LISTED))
 
     @repeated
     def show(self, id_: str, *, text: bool = False) -> DeadDetail:
@@ -79,10 +76,9 @@ class DeadLetters:
     @repeated
     def retry_all(self, owner: str | None = None, *, code: str | None = None, kinds: Sequence[DeadKind] = ()) -> Acted:
         """Try everything again that was given up: of one owner, with one error, of these kinds. Raises NotFound."""
-        which = _filter(owner, code, kinds)
         with self._open_rows(self._tenant) as rows:
-            _check_owner(rows, which)
-            acted = rows.retry(rows.find(which))
+            found = rows.letters(_checked_owner(owner), code, kinds)
+            acted = rows.retry([DeadRef(letter.kind, letter.id) for letter in found])
         self._wake(acted)
         return acted
 
@@ -106,14 +102,8 @@ class DeadLetters:
                 self._wakeups.send(queue, self._tenant, "dead", min(count, self._max_wakeups))
 
 
-def _filter(owner: str | None, code: str | None, kinds: Sequence[DeadKind]) -> DeadFilter:
-    name = None if owner is None else checked_name(owner, "owner")
-    return DeadFilter(name, code, tuple(kinds) or tuple(DeadKind))
-
-
-def _check_owner(rows: DeadRows, which: DeadFilter) -> None:
-    if which.owner is not None:
-        known(rows.find_forest(which.owner), which.owner, NO_OWNER)
+def _checked_owner(owner: str | None) -> str | None:
+    return None if owner is None else checked_name(owner, "owner")
 
 
 def _resolved(rows: DeadRows, ids: Sequence[str]) -> list[DeadRef]:

@@ -115,15 +115,6 @@ class DeadRef:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadFilter:
-    """Which dead work is meant; nothing set means all of the tenant's."""
-
-    owner: str | None = None
-    code: str | None = None
-    kinds: tuple[DeadKind, ...] = tuple(DeadKind)
-
-
-@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A unit of work that was given up, and why; never conversation text."""
 

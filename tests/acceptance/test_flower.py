@@ -26,7 +26,7 @@ import pytest
 
 from memforest_core.client.producer import MemForestClient
 from memforest_core.work.messages import TASK_NAMES, Queue
-from memforest_workers.app import ROWS
+from memforest_workers.runtime import TASKS
 from tests.harness.chromium import Chromium, Tab
 from tests.harness.processes import announcement, environment, next_line, settings_from
 from tests.harness.timing import until
@@ -246,7 +246,7 @@ def test_a_task_that_is_clicked_shows_ids_only(node: Node, browser: Tab, queue: 
     assert set(carried) == {"tenant", "ref"}
     assert carried["tenant"] == "default"
     assert carried["ref"] in CAUSES or UUID.fullmatch(carried["ref"])
-    assert re.fullmatch(rf"'\d+ {ROWS[queue]}'", terms["Result"])
+    assert re.fullmatch(rf"'\d+ {TASKS[queue][1]}'", terms["Result"])
 
 
 def test_the_workers_own_page_can_be_read(node: Node, browser: Tab) -> None:

@@ -68,16 +68,6 @@ def test_timeouts_and_time_zone_are_those_of_the_settings_and_end_with_the_trans
         assert shown(connection) == plain
 
 
-def test_a_transaction_is_opened_by_one_statement(engine: sa.Engine) -> None:
-    statements: list[str] = []
-    sa.event.listen(engine, "before_cursor_execute", lambda *seen: statements.append(seen[2]))
-    with tenant_transaction(engine, TENANT):
-        pass
-    with transaction(engine):
-        pass
-    assert len(statements) == 2
-
-
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "AUTOCOMMIT"])
 def test_a_connection_that_was_lost_in_the_pool_is_replaced_unseen(
     engine: sa.Engine, address: DatabaseSettings, isolation: str

@@ -452,14 +452,6 @@ def test_the_service_cannot_change_the_schema_or_its_own_fences(pipeline: Stack)
             connection.execute(sa.text(attempt))
 
 
-def test_every_table_with_a_tenant_has_its_fence(pipeline: Stack) -> None:
-    fenced = pipeline.rows(
-        """SELECT c.relname FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
-            WHERE c.relnamespace = 'memforest'::regnamespace AND c.relrowsecurity AND p.polname = 'tenant_isolation'"""
-    )
-    assert {row[0] for row in fenced} == {row[0] for row in pipeline.rows(TENANT_TABLES)}
-
-
 def test_who_has_work_is_found_past_any_number_of_tenants_who_have_none(two_tenants: Stack) -> None:
     """Given 200 more tenants, between the two and without work, then they are not even looked at."""
     two_tenants.execute("INSERT INTO memforest.tenant (tenant_id) SELECT 'idle-' || n FROM generate_series(1, 200) n")
@@ -530,15 +522,6 @@ def test_the_live_lane_is_named_first_wherever_the_last_poll_ended(importing: St
     assert {poll[0] for poll in polls} == {"tenant-7"}
     assert all(len(set(poll)) == 3 for poll in polls)
     assert len({tenant for poll in polls for tenant in poll}) == 10
-
-
-def test_what_is_not_due_yet_is_not_named(importing: Stack) -> None:
-    """Given windows that wait for a later try, a live one too, then only the others are named."""
-    later = "UPDATE memforest.cell SET available_at = now() + interval '1 h', lane = :lane WHERE tenant_id = :t"
-    importing.execute(later, lane=0, t="tenant-3")
-    importing.execute(later, lane=1, t="tenant-5")
-    polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
-    assert {tenant for poll in polls for tenant in poll} == {f"tenant-{number}" for number in (0, 1, 2, 4, 6, 7, 8, 9)}
 
 
 def test_due_trees_are_named_by_turns_too(two_tenants: Stack) -> None:

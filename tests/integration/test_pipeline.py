@@ -234,30 +234,3 @@ def test_a_wake_up_whose_windows_others_took_looks_for_raw_cells(pipeline: Stack
     assert raw_left(pipeline) > 0
     assert pipeline.runtime.extract(pipeline.tenant) == 0
     assert raw_left(pipeline) == 0
-
-
-def test_cells_that_come_while_another_thread_indexes_get_a_wake_up(
-    pipeline: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given a thread that embeds, when a session comes and another thread extracts all of it, then the first one sends
-    a wake-up for what it could not know of."""
-    woken: list[Queue] = []
-    monkeypatch.setattr(Runtime, "wake", lambda _self, queue, *_: woken.append(queue))
-    embed = pipeline.services.embedder.embed
-    others: list[int] = []
-
-    def interrupted(texts: Any) -> Any:
-        if not others:
-            others.append(0)
-            pipeline.memory.client.enqueue("bob", "s2", said("I adopted a cat."))
-            with ThreadPoolExecutor(1) as pool:
-                others[0] = pool.submit(pipeline.runtime.extract, pipeline.tenant).result()
-        return embed(texts)
-
-    pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis."))
-    monkeypatch.setattr(pipeline.services.embedder, "embed", interrupted)
-    pipeline.runtime.extract(pipeline.tenant)
-    assert others == [2]
-    assert Queue.EXTRACT in woken
-    pipeline.runtime.extract(pipeline.tenant)
-    assert raw_left(pipeline) == 0

@@ -19,8 +19,8 @@ from memforest_core.settings import ExtractSettings
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import adding, columns_of, given_rows, given_to
+from memforest_core.store.owners import people_of
 from memforest_core.store.rows import among, record_of, seconds_from_now
-from memforest_core.store.speakers import people_of
 from memforest_core.store.statements import to_document
 from memforest_core.store.turn_rows import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash

@@ -44,10 +44,9 @@ from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import adding, change_rows, columns_of, given_to
-from memforest_core.store.owners import lock_forest
+from memforest_core.store.owners import lock_forest, people_of
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, among, record_of, seconds_from_now
-from memforest_core.store.speakers import people_of
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
 from memforest_core.store.trees import SceneSpan, head_of, lock_trees, set_spans

@@ -15,9 +15,8 @@ from memforest_core.domain.times import from_micros
 from memforest_core.domain.turns import Turn
 from memforest_core.observe.reading.records import FactSource, StoredFact, StoredOwner
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRows, visible
+from memforest_core.store.owners import ForestRows, speakers_of, visible
 from memforest_core.store.rows import among, record_of
-from memforest_core.store.speakers import speakers_of
 from memforest_core.store.statements import from_document
 from memforest_core.store.turn_rows import turn_of
 

@@ -12,8 +12,7 @@ from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
 from memforest_core.recall.states import KnownChain, SourceTurn
-from memforest_core.store.owners import ForestRef, find_forest
-from memforest_core.store.speakers import speakers_of
+from memforest_core.store.owners import ForestRef, find_forest, speakers_of
 from memforest_core.store.statements import from_document
 
 _STATES = """

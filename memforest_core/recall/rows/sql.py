@@ -22,7 +22,7 @@ KNOWN_BY_THEN = f"""(o.item < {CORRECTED_ITEM} OR {_UNTIL} IS NULL OR {_UNTIL} >
                                  WHERE tenant_id = :t AND fact_id = p.fact_id LIMIT 1) w
             WHERE p.tenant_id = :t AND p.cell_id = o.cell_id AND w.superseded_by = o.fact_id), '-infinity'))"""  # noqa: S608 - constants of this package
 
-# As store/owners.py and store/speakers.py find them.
+# As store/owners.py finds them.
 FOREST = sa.text("""
     SELECT forest_id, time_zone, state, display_name FROM memforest.forest
      WHERE tenant_id = :t AND owner = :owner AND state IN ('live', 'frozen')

@@ -79,7 +79,7 @@ def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place
     from memforest_core.observe.prometheus import BacklogCollector, PrometheusTelemetry, serve_metrics
     from memforest_core.observe.rows import ObserveStore
     from memforest_core.service.http.serving import HttpServer
-    from memforest_workers.signals import stop_requested
+    from memforest_workers.supervisor import stop_requested
 
     with opened_memory(data, create=True) as memory, stop_requested() as stop, ExitStack() as undo:
         settings, registry = memory.settings, None

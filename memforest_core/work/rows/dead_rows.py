@@ -10,14 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from memforest_core.domain.ids import ForestId, NodeId, TreeId
+from memforest_core.domain.pages import MOST_LISTED
 from memforest_core.errors import StoreUnavailable
 from memforest_core.store import tables as m
-from memforest_core.store.owners import forest_id, lock_forests
+from memforest_core.store.owners import NO_OWNER, forest_id, known, lock_forests
 from memforest_core.store.rows import TenantRows, record_of
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.jobs import WorkState
-from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
+from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.operation_rows import take_turn
 
 _TRIES = 3
@@ -64,8 +65,6 @@ _LIST = sa.text(
     f"SELECT * FROM ({_DEAD}) d WHERE {_MEANT}"  # noqa: S608 - constants of this module
     " ORDER BY kind, owner NULLS LAST, session NULLS LAST, since, id LIMIT :n"
 )
-
-_FIND = sa.text(f"SELECT kind, id FROM ({_DEAD}) d WHERE {_MEANT} ORDER BY id")  # noqa: S608 - the same
 
 _ONE = sa.text(f"SELECT * FROM ({_DEAD}) d WHERE kind = :kind AND id = :id")  # noqa: S608 - the same
 
@@ -248,17 +247,15 @@ _UNDO_TASKS = sa.text("""
 class DeadRows(TenantRows):
     """Dead letters in one transaction of a tenant. What another caller has retried in the meantime stays unchanged."""
 
-    def find_forest(self, owner: str) -> ForestId | None:
-        """The owner's forest."""
-        return forest_id(self._db, self._tenant, owner)
-
-    def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
-        """Dead letters by kind, owner and session, ``limit`` at most."""
-        return [record_of(DeadLetter, row) for row in self._run(_LIST, n=limit, **_meant(which))]
-
-    def find(self, which: DeadFilter) -> Sequence[DeadRef]:
-        """All dead letters that are meant."""
-        return [record_of(DeadRef, row) for row in self._run(_FIND, **_meant(which))]
+    def letters(
+        self, owner: str | None, code: str | None, kinds: Sequence[DeadKind], limit: int = MOST_LISTED
+    ) -> Sequence[DeadLetter]:
+        """The dead letters of an owner, with an error code, of these kinds (all, where there are none), by kind, owner
+        and session; ``limit`` at most. Raises NotFound."""
+        if owner is not None:
+            known(forest_id(self._db, self._tenant, owner), owner, NO_OWNER)
+        meant = {"owner": owner, "code": code, "kinds": [kind.value for kind in kinds or DeadKind]}
+        return [record_of(DeadLetter, row) for row in self._run(_LIST, n=limit, **meant)]
 
     def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
         """Dead letters whose id begins with one of these hex digits (without dashes)."""
@@ -395,10 +392,6 @@ def _refs(
         *(DeadRef(DeadKind.NODE, row.node_id) for row in nodes),
         *(DeadRef(DeadKind.TASK, row.task_id) for row in tasks),
     )
-
-
-def _meant(which: DeadFilter) -> dict[str, object]:
-    return {"owner": which.owner, "code": which.code, "kinds": [kind.value for kind in which.kinds]}
 
 
 def _about(row: sa.Row[Any]) -> dict[str, str | int]:

@@ -53,12 +53,6 @@ def test_a_cell_is_dialogue_with_names() -> None:
     assert (cell.time_start, cell.time_end) == (NOON, NOON + timedelta(minutes=1))
 
 
-def test_a_cell_spans_its_turns_times_in_whatever_order_they_come() -> None:
-    [cell] = cut_cells([turn(0, at=NOON), turn(1, at=NOON - timedelta(hours=1))], 0, SMALL)
-
-    assert (cell.time_start, cell.time_end) == (NOON - timedelta(hours=1), NOON)
-
-
 @pytest.mark.parametrize(
     ("second", "joins"),
     [
@@ -75,50 +69,10 @@ def test_a_cell_spans_its_turns_times_in_whatever_order_they_come() -> None:
         (turn(1, role=Role.ASSISTANT), True),
         (turn(1, role=Role.SYSTEM), False),
     ],
-    ids=[
-        "six hours",
-        "more than six hours",
-        "hours back",
-        "fits exactly",
-        "one character too many",
-        "topic marker",
-        "something else in its place",
-        "topic in words",
-        "topic in a later line",
-        "words that only look like it",
-        "assistant",
-        "system",
-    ],
 )
 def test_a_turn_joins_unless_time_size_or_topic_say_otherwise(second: Turn, joins: bool) -> None:
     """Given an open cell of one turn of 16 characters, and room for 100."""
     assert len(cut_cells([turn(0), second], 0, SMALL)) == (1 if joins else 2)
-
-
-def test_numbers_go_on_from_the_stored_cells() -> None:
-    cells = cut_cells([turn(6), turn(7), turn(8)], 3, SMALL)
-
-    assert [cell.ordinal for cell in cells] == [3, 4]
-    assert spans(cells) == [(6, 7), (8, 8)]
-
-
-def test_a_turn_above_the_cap_becomes_cells_of_its_own_that_keep_their_offsets() -> None:
-    long = "Bob walked along the river. " * 10
-
-    cells = cut_cells([turn(0), turn(1, long), turn(2)], 0, SMALL)
-
-    assert spans(cells) == [(0, 0)] + [(1, 1)] * (len(cells) - 2) + [(2, 2)]
-    parts = cells[1:-1]
-    assert "".join(long[part.char_start : part.char_end] for part in parts) == long
-    assert all(part.text == f"Bob: {long[part.char_start : part.char_end]}" for part in parts)
-    assert all(part.full for part in parts)
-    assert [cell.ordinal for cell in cells] == list(range(len(cells)))
-
-
-def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
-    [cell] = cut_cells([turn(0, "x" * 100)], 0, SMALL)
-
-    assert (cell.char_start, cell.char_end) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -136,19 +90,6 @@ def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
         ("{a: 1},{b. cde}", ["{a: 1},", "{b. cde}"]),
         ("123,45,678,9", ["123,45,", "678,9"]),
     ],
-    ids=[
-        "empty",
-        "fits",
-        "parts of like size",
-        "sentence",
-        "word",
-        "an early end does not count",
-        "line",
-        "a line before a sentence",
-        "a paragraph before a line",
-        "a record of JSON before a sentence",
-        "a value where there are no words",
-    ],
 )
 def test_a_long_text_is_cut_into_like_parts_at_the_best_border(text: str, found: list[str]) -> None:
     assert [text[start:end] for start, end in parts_of(text, 10)] == found
@@ -164,21 +105,12 @@ def test_a_tools_turn_shares_no_cell_and_is_cut_into_parts_of_its_own_length() -
     assert [(cell.char_start, cell.char_end) for cell in cells[3:5]] == [(0, 23), (23, 45)]
 
 
-def test_no_turns_make_no_cells_and_no_cells_no_windows() -> None:
-    assert cut_cells([], 0, SMALL) == []
-    assert assign_windows([], SMALL) == []
-
-
 def windows(cells: list[CellCut]) -> list[int]:
     return [cell.window for cell in assign_windows(cells, SMALL)]
 
 
 def test_a_window_has_at_most_four_turns() -> None:
     assert windows(cut_cells(turns(10), 0, SMALL)) == [0, 0, 2, 2, 4]
-
-
-def test_windows_are_named_by_their_first_cell() -> None:
-    assert windows(cut_cells([turn(n) for n in range(6)], 5, SMALL)) == [5, 5, 7]
 
 
 def test_a_gap_parts_windows() -> None:
@@ -190,13 +122,6 @@ def test_a_gap_parts_windows() -> None:
 def test_a_window_has_at_most_so_many_characters() -> None:
     assert windows(cut_cells(turns(4, "x" * 70), 0, SMALL)) == [0, 0, 2, 2]
     assert windows(cut_cells([turn(0, "x" * 500)], 0, SMALL)) == [0, 1, 2, 3, 4]
-
-
-def test_more_short_cells_than_turns_allow_are_parted() -> None:
-    """Given cells of one turn each, then a window has four of them."""
-    separate = [turn(ordinal, metadata={TOPIC_MARKER: True}) for ordinal in range(6)]
-
-    assert windows(cut_cells(separate, 0, SMALL)) == [0, 0, 0, 0, 4, 4]
 
 
 def test_the_words_that_start_a_topic_are_a_setting() -> None:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.codes import codes
+from tests.harness.tables import cases
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("What is hobby3?", {"hobby3"}),
-        ("My seat is 25C.", {"25c"}),
-        ("Order no. 4711-22/b is late", {"471122b"}),
-        ("Where is order 90817?", {"90817"}),
-        ("Call me at +49 170 123-4567!", {"491701234567"}),
-        ("Call (555) 010-7788", {"5550107788"}),
-        ("the WH-1000XM4 headphones", {"wh1000xm4"}),
-        ("Gate B12, not b-12", {"b12"}),
-        ("", set()),
-        ("Who came in 2023 on the 3rd of May?", set()),
-        ("Since 2023-05-01 at 10:30, or 5.6.2023", set()),
-        ("Two of 12 cats are 3 years old", set()),
-        ("in the 90s at 10pm", set()),
+        *cases("""
+What is hobby3? => hobby3 | My seat is 25C. => 25c | Order no. 4711-22/b is late => 471122b
+Where is order 90817? => 90817 | Call me at +49 170 123-4567! => 491701234567 | Call (555) 010-7788 => 5550107788
+the WH-1000XM4 headphones => wh1000xm4 | Gate B12, not b-12 => b12
+"""),
+        *(
+            (text, "")
+            for text in (
+                "",
+                *cases("""
+Who came in 2023 on the 3rd of May? | Since 2023-05-01 at 10:30, or 5.6.2023 | Two of 12 cats are 3 years old
+in the 90s at 10pm
+"""),
+            )
+        ),
     ],
 )
-def test_codes_are_distinguished_from_times_and_counts(text: str, found: set[str]) -> None:
-    assert codes(text) == found
+def test_codes_are_distinguished_from_times_and_counts(text: str, found: str) -> None:
+    assert codes(text) == set(found.split())
 
 
 def test_a_code_is_the_same_however_it_is_written() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from memforest_core.domain.delivery import deliver, estimated_tokens
-from memforest_core.domain.evidence import Evidence, EvidenceKind, Mode, RecallResult, day_label
+from memforest_core.domain.evidence import Evidence, EvidenceKind, day_label
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -47,12 +47,6 @@ def test_the_text_never_exceeds_its_budget_headers_included() -> None:
 def test_a_piece_that_does_not_fit_leaves_room_for_a_shorter_one() -> None:
     text = deliver([piece("Ann: " + "x" * 400, 0), piece("Ann: short", 1)], 20)
     assert text == "[Monday 8 May 2023]\nAnn: short"
-
-
-def test_a_result_delivers_its_evidence() -> None:
-    result = RecallResult("?", Mode.FLAT, (piece("Ann: Hello"),), {})
-    assert result.text(500) == "[Monday 8 May 2023]\nAnn: Hello"
-    assert result.text(1) == ""
 
 
 def test_a_label_is_as_coarse_as_the_date_was_said() -> None:

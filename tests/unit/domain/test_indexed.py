@@ -16,19 +16,15 @@ from memforest_core.domain.indexed import (
     bm25_weights,
     cell_text,
     count_terms,
-    day_words,
     fact_terms_text,
     pack_counts,
+    query_weights,
     term_index,
     unpack_counts,
 )
 from memforest_core.domain.text import terms, variants
 
 MOMENT = datetime(2023, 5, 8, 22, tzinfo=UTC)
-
-
-def test_a_date_is_written_as_people_ask_for_it() -> None:
-    assert day_words(MOMENT) == "Monday 8 May 2023"
 
 
 def test_dates_and_speakers_can_be_searched() -> None:
@@ -113,10 +109,6 @@ def test_length_is_measured_against_that_of_as_many_leaves() -> None:
     assert bm25_weights(long, leaves=0) == bm25_weights(long, leaves=1)
 
 
-def test_a_text_without_terms_weighs_nothing() -> None:
-    assert bm25_weights(count_terms("the of and"), leaves=1) == ((), ())
-
-
 @pytest.mark.parametrize("text", ["", "dog", "one dog, two dogs, 1,900 dollars, Zoë 狗"])
 def test_counts_survive_storage(text: str) -> None:
     counts = count_terms(text)
@@ -125,7 +117,11 @@ def test_counts_survive_storage(text: str) -> None:
     assert len(pack_counts(counts)) == 8 * len(counts.counts)
 
 
-def test_the_largest_index_survives_storage() -> None:
-    counts = TermCounts(((0, 1.0), (2**32 - 1, 3.0)))
+def test_an_index_is_the_same_in_every_process_and_fits_32_bits() -> None:
+    assert term_index("boston") == 3_425_844_585
+    assert all(0 <= term_index(f"term{number}") < 2**32 for number in range(1_000))
 
-    assert unpack_counts(pack_counts(counts)) == counts
+
+def test_a_query_weighs_each_distinct_term_once() -> None:
+    assert query_weights(["b", "a", "b"]) == (tuple(sorted((term_index("a"), term_index("b")))), (1.0, 1.0))
+    assert query_weights([]) == ((), ())

@@ -118,11 +118,6 @@ def test_indentation_counts_towards_a_budget() -> None:
     assert fitting(items, 10_000)
 
 
-def test_plain_text_and_writing_systems_stay_as_they_are() -> None:
-    for text in ("Ann: Hello", "Ann: می‌خواهم", "Ann: 👨‍👩‍👧", "Ann: tab\there"):
-        assert block(text) == text
-
-
 def test_every_module_that_joins_lines_is_registered() -> None:
     """A new renderer fails here until it uses the one renderer, or is registered as one that readers don't see."""
     root = Path(memforest_core.__file__).parent

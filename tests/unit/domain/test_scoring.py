@@ -26,12 +26,6 @@ class TestScaled:
         assert scaled([-0.1, -0.2]) == [0.0, 0.0]
         assert scaled([None, 4.0, None, 2.0]) == [0.0, 1.0, 0.0, 0.5]
 
-    def test_an_empty_list_stays_empty(self) -> None:
-        assert scaled([]) == []
-
-    def test_the_length_of_the_list_does_not_move_its_head(self) -> None:
-        assert scaled([8.0, 4.0, 0.1])[1] == scaled([8.0, 4.0])[1]
-
 
 class TestFloor:
     def test_a_model_that_puts_strangers_near_zero_has_none(self) -> None:

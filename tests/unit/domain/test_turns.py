@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import UserDict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -54,12 +53,6 @@ def test_a_turn_has_what_was_sent() -> None:
         name="Bob",
         metadata={"channel": 3},
     )
-
-
-def test_a_turn_without_an_id_is_named_by_its_place_in_the_session() -> None:
-    frame = SessionFrame("alice", ZoneInfo("UTC"), NOON, first_ordinal=7)
-
-    assert [(each.ordinal, each.id) for each in parsed(user(), user(), frame=frame)] == [(7, "turn@7"), (8, "turn@8")]
 
 
 @pytest.mark.parametrize(
@@ -187,19 +180,6 @@ def test_bad_input_is_refused_with_its_position_in_one_sentence(raw: object, cod
     assert len(refused.value.message) < 250
 
 
-def test_bottomless_metadata_is_refused() -> None:
-    bottomless: list[object] = []
-    bottomless.append(bottomless)
-    deep: object = "x"
-    for _ in range(100_000):
-        deep = [deep]
-
-    for value in (bottomless, deep):
-        with pytest.raises(InvalidInput) as refused:
-            parsed(user(metadata={"deep": value}))
-        assert refused.value.code == "invalid_metadata"
-
-
 def test_metadata_may_talk_about_nul_and_hold_any_json() -> None:
     metadata = {"text": "\\u0000 is NUL", "n": 1.5, "ok": True, "none": None, "list": [{"é": "🌲"}]}
 
@@ -215,23 +195,12 @@ def test_a_message_does_not_repeat_the_conversation() -> None:
     assert "secret" not in refused.value.message
 
 
-@pytest.mark.parametrize("raw", ["hello", b"hello", {"role": "user", "content": "x"}, 5, None, iter([])])
-def test_turns_come_as_a_list(raw: object) -> None:
+@pytest.mark.parametrize("raw", ["hello", b"hello", {"role": "user", "content": "x"}, 5, None, iter([]), []])
+def test_turns_come_as_a_list_that_has_some(raw: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         checked_messages(raw)  # type: ignore[arg-type]
 
-    assert refused.value.code == "invalid_turns"
-
-
-def test_any_mapping_is_a_turn() -> None:
-    assert parsed(UserDict(user()))[0].content == "I live in Davis."
-
-
-def test_an_empty_session_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="at least one turn") as refused:
-        parsed()
-
-    assert refused.value.code == "empty_session"
+    assert refused.value.code == ("empty_session" if raw == [] else "invalid_turns")
 
 
 def test_an_id_is_used_once() -> None:
@@ -271,11 +240,6 @@ def test_a_name_is_a_short_non_empty_string(value: object) -> None:
     assert refused.value.message.startswith("owner must")
 
 
-def test_a_name_is_not_changed() -> None:
-    assert checked_name(" Zoë 🌲 ", "owner") == " Zoë 🌲 "
-    assert checked_name("x" * 512, "owner") == "x" * 512
-
-
 def test_the_same_turn_again_says_the_same() -> None:
     stored = turn(3)
     undated = Turn(3, stored.id, stored.role, stored.content, NOON + timedelta(days=9), False, "bob", "Bob")
@@ -313,10 +277,12 @@ def test_metadata_is_taken_up_to_a_depth_that_everybody_can_read() -> None:
     [found] = parsed(user(metadata=nested(MAX_METADATA_DEPTH)))
     assert found.metadata == nested(MAX_METADATA_DEPTH)
 
-    for levels in (MAX_METADATA_DEPTH + 1, 900, 100_000):
+    bottomless: list[object] = []
+    bottomless.append(bottomless)
+    for metadata in ({"deep": bottomless}, *map(nested, (MAX_METADATA_DEPTH + 1, 900, 100_000))):
         with pytest.raises(InvalidInput) as refused:
-            parsed(user(metadata=nested(levels)))
-        assert (refused.value.code, "64 levels deep" in refused.value.message) == ("invalid_metadata", True)
+            parsed(user(metadata=metadata))
+        assert refused.value.code == "invalid_metadata"
 
 
 def test_an_id_like_a_generated_one_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.memtree.shape import fill_right, least, split_evenly
+from memforest_core.memtree.paths import fill_right, least, split_evenly
 
 
 @pytest.mark.parametrize("k", range(3, 13))
