@@ -23,7 +23,15 @@ from memforest_core.cli.toolkit.operating import (
     actor_named,
     confirm,
 )
-from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption
+from memforest_core.cli.toolkit.options import (
+    CursorOption,
+    DataOption,
+    JsonOption,
+    LimitOption,
+    OwnerOption,
+    argument,
+    option,
+)
 from memforest_core.cli.toolkit.output import (
     Exit,
     answered,
@@ -122,18 +130,19 @@ def _command(
     return run
 
 
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    sessions = typer.Typer(help="Start, switch and close the session of an app without session ids.")
-    topics = typer.Typer(help="What an owner's conversations are about, and how hot each topic is.")
+def commands() -> list[Callable[..., None] | typer.Typer]:
+    """All commands, and groups of them."""
+    of_sessions = "Start, switch and close the session of an app without session ids."
+    sessions = typer.Typer(name="session", help=of_sessions, no_args_is_help=True)
+    of_topics = "What an owner's conversations are about, and how hot each topic is."
+    topics = typer.Typer(name="topics", help=of_topics, no_args_is_help=True)
+    made: list[Callable[..., None] | typer.Typer] = [sessions, topics, remember, forget_words]
     for call, show in (
         *((today, _show_day), (day, _show_day), (week, _show_period), (period, _show_period), (days, _show_days)),
         *((summarize, _show_summarized), (window, _show_window), (window_put, _show_held)),
         *((profile, _show_profile), (intent, _show_intent), (context, _show_context)),
     ):
-        program.command()(_command(_memory, call, cast("Callable[[Any], None]", show)))
-    for command in (remember, forget_words):
-        program.command()(command)
+        made.append(_command(_memory, call, cast("Callable[[Any], None]", show)))
     for opening, about in ((_new_client, start), (_client, switch), (_client, close), (_client, current)):
         sessions.command()(_command(opening, about, _show_running))
     topics.command("list")(_command(_topics, list_topics, _show_topics))
@@ -145,8 +154,7 @@ def register(program: typer.Typer) -> None:
     ):
         name = of_topic.__name__.removeprefix("topic_")
         topics.command(name)(_command(_topics, of_topic, cast("Callable[[Any], None]", show_topic)))
-    program.add_typer(sessions, name="session", no_args_is_help=True)
-    program.add_typer(topics, name="topics", no_args_is_help=True)
+    return made
 
 
 # Days
@@ -193,10 +201,8 @@ def days(
 def summarize(
     memory: MemForest,
     owner: OwnerOption,
-    day: Annotated[str | None, typer.Option(help="Make the digest of this day.", show_default=False)] = None,
-    session: Annotated[
-        str | None, typer.Option(help="Extract the last cell of this session and refresh it.", show_default=False)
-    ] = None,
+    day: Annotated[str | None, option("Make the digest of this day.")] = None,
+    session: Annotated[str | None, option("Extract the last cell of this session and refresh it.")] = None,
 ) -> DayDigest | SessionProgress:
     """Summarize a day or a session now, whether it is due or not."""
     return memory.summarize(owner, day=day, session=session)
@@ -251,19 +257,15 @@ def _show_summarized(made: DayDigest | SessionProgress) -> None:
 SessionArgument = Annotated[
     str, typer.Argument(help="The session's id; LATEST: the one that runs or got a turn last.", show_default=True)
 ]
-OptionalSession = Annotated[str | None, typer.Argument(help="The session's id.", show_default=False)]
+OptionalSession = Annotated[str | None, argument("The session's id.")]
 
 
 def window(
     memory: MemForest,
     owner: OwnerOption,
     session: SessionArgument = LATEST_SESSION,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Of the window; the setting window.max_tokens unless given.", show_default=False)
-    ] = None,
-    last_turns: Annotated[
-        int | None, typer.Option(help="Last turns word for word; the setting window.last_turns.", show_default=False)
-    ] = None,
+    max_tokens: Annotated[int | None, option("Of the window; the setting window.max_tokens unless given.")] = None,
+    last_turns: Annotated[int | None, option("Last turns word for word; the setting window.last_turns.")] = None,
 ) -> SessionWindow:
     """Print a session as a model should see it: the last turns, older ones as summaries, and what recall found."""
     return memory.window(owner, session, max_tokens=max_tokens, last_turns=last_turns)
@@ -273,10 +275,9 @@ def window_put(
     memory: MemForest,
     owner: OwnerOption,
     session: SessionArgument = LATEST_SESSION,
-    fact: Annotated[list[str] | None, typer.Option(help="A fact's id; again for more.", show_default=False)] = None,
+    fact: Annotated[list[str] | None, option("A fact's id; again for more.")] = None,
     turn: Annotated[
-        list[str] | None,
-        typer.Option(help="SESSION TURN: the ids of a session and a turn, with a space; again for more."),
+        list[str] | None, option("SESSION TURN: the ids of a session and a turn, with a space; again for more.")
     ] = None,
 ) -> HeldItems:
     """Put facts and turns that recall found into a session's window, by reference."""
@@ -357,20 +358,13 @@ def _show_running(found: RunningSession | None) -> None:
 def context(
     memory: MemForest,
     owner: OwnerOption,
-    question: Annotated[
-        str | None,
-        typer.Argument(help="What is to be answered; the last turn of a user unless given.", show_default=False),
-    ] = None,
+    question: Annotated[str | None, argument("What is to be answered; the last turn of a user unless given.")] = None,
     session: Annotated[
         str, typer.Option(help="The session's id; LATEST: the one that runs or got a turn last.")
     ] = LATEST_SESSION,
-    speaker: Annotated[
-        str | None, typer.Option(help="Whom the profile is about and whose words are looked for.", show_default=False)
-    ] = None,
-    channel: Annotated[str | None, typer.Option(help="Only sessions of this channel.", show_default=False)] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Of the whole; the setting context.max_tokens unless given.", show_default=False)
-    ] = None,
+    speaker: Annotated[str | None, option("Whom the profile is about and whose words are looked for.")] = None,
+    channel: Annotated[str | None, option("Only sessions of this channel.")] = None,
+    max_tokens: Annotated[int | None, option("Of the whole; the setting context.max_tokens unless given.")] = None,
 ) -> Context:
     """Print what goes into the prompt of one chat turn: profile, days, evidence and the running session."""
     return memory.context(owner, session, question, speaker, channel, max_tokens)
@@ -403,9 +397,7 @@ def topic_context(
     opened: Topics,
     topic: TopicArgument,
     owner: OwnerOption,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Of all messages; the setting topics.context_tokens.", show_default=False)
-    ] = None,
+    max_tokens: Annotated[int | None, option("Of all messages; the setting topics.context_tokens.")] = None,
 ) -> TopicContext:
     """Print a topic as messages for a prompt: its summary, then its turns. Warms it."""
     topics, tenant = opened
@@ -435,7 +427,7 @@ def tag(
     opened: Topics,
     topic: TopicArgument,
     owner: OwnerOption,
-    tags: Annotated[list[str] | None, typer.Argument(help="The tags that it has from now on; none: no tags.")] = None,
+    tags: Annotated[list[str] | None, argument("The tags that it has from now on; none: no tags.")] = None,
 ) -> Topic:
     """Give a topic tags, instead of those it has."""
     topics, tenant = opened
@@ -514,19 +506,15 @@ def _show_stats(found: TopicStats) -> None:
 
 # Requests in words
 
-AboutOption = Annotated[
-    str | None, typer.Option(help="Whom it is about, by id or name; the owner when not given.", show_default=False)
-]
+AboutOption = Annotated[str | None, option("Whom it is about, by id or name; the owner when not given.")]
 
 
 def remember(
     text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
     owner: OwnerOption,
     about: AboutOption = None,
-    at: Annotated[str | None, typer.Option(help="The timestamp; now unless given.", show_default=False)] = None,
-    session: Annotated[
-        str | None, typer.Option(help="The note's own id; a new one when not given.", show_default=False)
-    ] = None,
+    at: Annotated[str | None, option("The timestamp; now unless given.")] = None,
+    session: Annotated[str | None, option("The note's own id; a new one when not given.")] = None,
     wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
     timeout: TimeoutOption = TIMEOUT_S,
     data: DataOption = None,

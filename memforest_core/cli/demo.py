@@ -19,7 +19,7 @@ import typer
 
 from memforest_core.cli.page import ServedPage, served_page
 from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import (
     Exit,
     console,
@@ -61,8 +61,7 @@ LINE_S = 3.0
 
 def demo(
     data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="Keep the memory here instead of a temporary directory."),
+        Path | None, option("Keep the memory here instead of a temporary directory.", "--data", metavar="DIR")
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the node running, with its pages, until Ctrl-C; its directory stays.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import quiet_logs
-from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidSettings
 
@@ -22,10 +22,7 @@ def doctor(
     call: Annotated[
         bool, typer.Option("--call", help="Ask each chat model one tiny question; that may cost something.")
     ] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="Check the node that runs in this directory.", show_default=False),
-    ] = None,
+    data: Annotated[Path | None, option("Check the node that runs in this directory.", "--data", metavar="DIR")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check settings, Postgres, schema, clock, workers, connections, broker, embedding, index, chat models and disk.

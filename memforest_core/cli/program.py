@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Annotated
 
 import typer
-from typer.models import CommandInfo, TyperInfo
 
 from memforest_core import __version__
 from memforest_core.assistant import cli as assistant
@@ -18,22 +16,26 @@ from memforest_core.cli.opener import ProgramOpener
 from memforest_core.cli.toolkit.memory_opening import DATA, use_opener
 from memforest_core.cli.up import up
 from memforest_core.cli.worker_commands import flower, worker, worker_health
-from memforest_core.domain.operation_rules import FOLDERS
 from memforest_core.index import cli as index
-from memforest_core.ingest.accept import cli as ingest
+from memforest_core.ingest.accept.cli import ingest
 from memforest_core.ingest.reduce.cli import calibrate
 from memforest_core.lifecycle.backup import cli as backup
-from memforest_core.lifecycle.erase.cli import vacuum
-from memforest_core.lifecycle.verify import cli as verify
+from memforest_core.lifecycle.bundle import cli as bundle
+from memforest_core.lifecycle.correct import cli as correct
+from memforest_core.lifecycle.erase.cli import forget, vacuum
+from memforest_core.lifecycle.merge.cli import merge
+from memforest_core.lifecycle.rebuild.cli import rematerialize
+from memforest_core.lifecycle.retain import cli as policy
+from memforest_core.lifecycle.verify.cli import verify
 from memforest_core.observe.cli.cost import calls, cost
 from memforest_core.observe.cli.status import metrics, status, top
 from memforest_core.observe.cli.tree import tree
 from memforest_core.observe.reading import cli as reading
 from memforest_core.observe.webhooks import cli as webhooks
 from memforest_core.recall.cli import answer, recall, timeline
-from memforest_core.service.http import cli as http
+from memforest_core.service.http.cli import serve
 from memforest_core.service.keys import cli as keys
-from memforest_core.service.mcp import cli as mcp
+from memforest_core.service.mcp.cli import mcp
 from memforest_core.store.cli import db, tenants
 from memforest_core.work import cli as work
 
@@ -49,20 +51,15 @@ app = typer.Typer(
 
 use_opener(ProgramOpener())
 
-for command in (
-    *(demo, up, recall, answer, timeline, tree, status, top, metrics, cost, calls),
-    *(doctor, calibrate, config, worker, worker_health, flower),
-):
-    app.command()(command)
-for module in (
-    *(ingest, reading, assistant, work),
-    *(http, mcp, keys, webhooks, verify, backup, tenants, index),
-    *(import_module(f"memforest_core.lifecycle.{folder}.cli") for folder in dict.fromkeys(FOLDERS.values())),
-):
-    module.register(app)
 db.app.command()(vacuum)
-app.add_typer(db.app, name="db")
-
+COMMANDS = (
+    *(demo, up, config, doctor, worker, worker_health, flower, *assistant.commands()),
+    *(ingest, calibrate, recall, answer, timeline, status, top, metrics, cost, calls, tree),
+    *(reading.sessions, reading.turns, reading.facts, reading.trees, reading.node, work.operations_app, work.audit),
+    *(work.dead_app, webhooks.app, serve, mcp, keys.app, index.app, tenants.app, db.app),
+    *(forget, correct.correct, correct.pin, correct.unpin, correct.pins, policy.app, merge, rematerialize),
+    *(bundle.export, bundle.import_, verify, backup.backup, backup.restore, backup.erasures),
+)
 PANELS = {
     "Start": "demo up ingest doctor config",
     "Write": "remember session import",
@@ -77,18 +74,21 @@ PANELS = {
 """The commands in the order in which a user meets them; a panel of ``memforest --help`` each."""
 
 
-def _in_panels() -> None:
-    panels = {name: panel for panel, names in PANELS.items() for name in names.split()}
-    order = list(panels)
-    entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
-    for each in entries:
-        each.name = each.name or getattr(each.callback, "__name__", "").replace("_", "-")
-        each.rich_help_panel = panels[each.name]
-    app.registered_commands.sort(key=lambda each: order.index(str(each.name)))
-    app.registered_groups.sort(key=lambda each: order.index(str(each.name)))
+def _register() -> None:
+    known = {
+        str(each.info.name) if isinstance(each, typer.Typer) else each.__name__.rstrip("_").replace("_", "-"): each
+        for each in COMMANDS
+    }
+    for panel, names in PANELS.items():
+        for name in names.split():
+            command = known[name]
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, rich_help_panel=panel)
+            else:
+                app.command(name, rich_help_panel=panel)(command)
 
 
-_in_panels()
+_register()
 
 FIRST_STEPS = (
     ("memforest demo", "remember a conversation and answer questions about it; nothing stays"),

@@ -14,7 +14,7 @@ import typer
 
 from memforest_core.cli.page import ServedPage, served_page
 from memforest_core.cli.toolkit.memory_opening import DATA, opened_memory
-from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import console, print_json, report_progress
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def up(
         bool, typer.Option("--serve/--no-serve", help="Also answer over HTTP on 127.0.0.1, with pages.")
     ] = True,
     port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65_535, show_default=False, help="Of HTTP; a free one if it is taken. Else that of the settings."
-        ),
+        int | None, option("Of HTTP; a free one if it is taken. Else that of the settings.", min=0, max=65_535)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

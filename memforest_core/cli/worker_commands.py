@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, exit_code, print_json
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.settings import OFFLINE
@@ -50,9 +50,7 @@ def worker(
     processes: Annotated[
         int, typer.Option(min=1, max=256, help="Worker processes to keep running; one that dies is restarted.")
     ] = 1,
-    name: Annotated[
-        str | None, typer.Option(help="Shown by status and Flower; unique per process.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, option("Shown by status and Flower; unique per process.")] = None,
 ) -> None:
     """Work in the foreground on the services that the settings name. JSON log lines with ids only go to stderr.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
 from memforest_core.work.jobs import WorkState
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 _SHOWN = ("id", "kind", "subject", "state", "progress", "created_at", "finished_at", "error_code", "error_text")
 
-app = typer.Typer(help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
+app = typer.Typer(name="index", help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
 
 
 @app.command()
@@ -43,9 +43,7 @@ def status(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def rebuild(
-    owner: Annotated[
-        str | None, typer.Option("--owner", "-o", help="Only this owner's points.", show_default=False)
-    ] = None,
+    owner: Annotated[str | None, option("Only this owner's points.", "--owner", "-o")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is written.")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")] = 3600.0,
     data: DataOption = None,
@@ -150,8 +148,3 @@ def _print_rebuild(found: list[OperationTask], behind: int, *, waited: bool) -> 
         out.print(f"{behind} rows are still to be written.")
     else:
         out.print("Workers do it; see how far with memforest index status.")
-
-
-def register(program: typer.Typer) -> None:
-    """Add the group of commands."""
-    program.add_typer(app, name="index")

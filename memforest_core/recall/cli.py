@@ -11,7 +11,15 @@ from zoneinfo import ZoneInfo
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
-from memforest_core.cli.toolkit.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
+from memforest_core.cli.toolkit.options import (
+    DataOption,
+    ExcludeSessionOption,
+    JsonOption,
+    MinScoreOption,
+    OwnerOption,
+    argument,
+    option,
+)
 from memforest_core.cli.toolkit.output import (
     Exit,
     console,
@@ -41,18 +49,15 @@ TURNS_SHOWN = 3
 def timeline(
     owner: OwnerOption,
     entity: Annotated[
-        str | None,
-        typer.Option("--entity", "-e", help="Whose states; the owner's when not given, \"*\" for everybody's."),
+        str | None, option("Whose states; the owner's when not given, \"*\" for everybody's.", "--entity", "-e")
     ] = None,
-    attribute: Annotated[
-        str | None, typer.Option("--attribute", "-a", help="Which state: residence, job, pet, weight...")
-    ] = None,
-    scene: Annotated[str | None, typer.Option(help="What is in a scene: its label or id.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="Leave out what was said after this time.")] = None,
-    since: Annotated[str | None, typer.Option(help="Begin at this time.")] = None,
-    until: Annotated[str | None, typer.Option(help="End at this time.")] = None,
+    attribute: Annotated[str | None, option("Which state: residence, job, pet, weight...", "--attribute", "-a")] = None,
+    scene: Annotated[str | None, option("What is in a scene: its label or id.")] = None,
+    as_of: Annotated[str | None, option("Leave out what was said after this time.")] = None,
+    since: Annotated[str | None, option("Begin at this time.")] = None,
+    until: Annotated[str | None, option("End at this time.")] = None,
     limit: Annotated[int, typer.Option(help="States at once.")] = 100,
-    cursor: Annotated[str | None, typer.Option(help="Go on after the page that ended with this.")] = None,
+    cursor: Annotated[str | None, option("Go on after the page that ended with this.")] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -226,55 +231,37 @@ def _step(node: PathNode) -> str:
 MAX_VECTOR_BYTES = 2**20
 """A larger file is no vector."""
 
-KOption = Annotated[
-    int | None,
-    typer.Option("--k", "-k", help="Evidence items; the setting recall.k when not given.", show_default=False),
-]
-AsOfOption = Annotated[str | None, typer.Option(help="Answer from what had been said by this time.")]
-AskedAtOption = Annotated[str | None, typer.Option(help="The timestamp of the question; now unless given.")]
+KOption = Annotated[int | None, option("Evidence items; the setting recall.k when not given.", "--k", "-k")]
+AsOfOption = Annotated[str | None, option("Answer from what had been said by this time.")]
+AskedAtOption = Annotated[str | None, option("The timestamp of the question; now unless given.")]
 
 
 def recall(
     owner: Annotated[
         list[str], typer.Option("--owner", "-o", help="Whose memory; may be given several times, for one recall.")
     ],
-    question: Annotated[str | None, typer.Argument(help="What to look for.", show_default=False)] = None,
+    question: Annotated[str | None, argument("What to look for.")] = None,
     vector: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Instead of a question: a vector of the embedding model, as a JSON list.",
-            show_default=False,
-        ),
+        option("Instead of a question: a vector of the embedding model, as a JSON list.", metavar="FILE.json"),
     ] = None,
     channel: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--channel", help="Only sessions of this channel; may be given several times.", show_default=False
-        ),
+        list[str] | None, option("Only sessions of this channel; may be given several times.", "--channel")
     ] = None,
     source: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--source", help="Search this external collection too; may be given several times.", show_default=False
-        ),
+        list[str] | None, option("Search this external collection too; may be given several times.", "--source")
     ] = None,
     mode: Annotated[
-        str | None,
-        typer.Option(
-            help="auto, flat, embedding, llm or planner; the setting recall.mode when not given.", show_default=False
-        ),
+        str | None, option("auto, flat, embedding, llm or planner; the setting recall.mode when not given.")
     ] = None,
     k: KOption = None,
     neighbours: Annotated[int, typer.Option(help="Items before and after each.")] = 0,
-    since: Annotated[str | None, typer.Option(help="Only what was said or happened from this time on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only what was said or happened up to this time.")] = None,
+    since: Annotated[str | None, option("Only what was said or happened from this time on.")] = None,
+    until: Annotated[str | None, option("Only what was said or happened up to this time.")] = None,
     as_of: AsOfOption = None,
     asked_at: AskedAtOption = None,
-    max_tokens: Annotated[int | None, typer.Option(help="As many items as fit.", show_default=False)] = None,
-    budget_ms: Annotated[
-        float | None, typer.Option(help="How long you can wait; mode auto stays within it.", show_default=False)
-    ] = None,
+    max_tokens: Annotated[int | None, option("As many items as fit.")] = None,
+    budget_ms: Annotated[float | None, option("How long you can wait; mode auto stays within it.")] = None,
     min_score: MinScoreOption = None,
     exclude_session: ExcludeSessionOption = None,
     data: DataOption = None,
@@ -348,10 +335,8 @@ def answer(
     owner: OwnerOption,
     mode: Annotated[
         str | None,
-        typer.Option(
-            help="How evidence is recalled: auto, flat, embedding, llm or planner; the setting recall.mode when not"
-            " given.",
-            show_default=False,
+        option(
+            "How evidence is recalled: auto, flat, embedding, llm or planner; the setting recall.mode when not given."
         ),
     ] = None,
     k: KOption = None,

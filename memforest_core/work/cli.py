@@ -18,7 +18,7 @@ from memforest_core.cli.toolkit.operating import (
     confirm,
     counts_line,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
 from memforest_core.cli.toolkit.output import console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.work.records import TaskId
@@ -32,6 +32,7 @@ LimitOption = Annotated[int, typer.Option(min=1, help="How many at most.")]
 
 
 operations_app = typer.Typer(
+    name="operations",
     help="List the newest operations (deletions, corrections, merges, exports and imports, rebuilds, policies), and"
     " cancel one.",
     invoke_without_command=True,
@@ -77,13 +78,9 @@ def cancel(
 
 
 def audit(
-    owner: Annotated[
-        str | None, typer.Option("--owner", "-o", help="Only this owner's, also after a deletion.", show_default=False)
-    ] = None,
-    action: Annotated[
-        str | None, typer.Option("--action", help="Only this: erase, correct, merge...", show_default=False)
-    ] = None,
-    since: Annotated[str | None, typer.Option("--since", help="Only from this time on.", show_default=False)] = None,
+    owner: Annotated[str | None, option("Only this owner's, also after a deletion.", "--owner", "-o")] = None,
+    action: Annotated[str | None, option("Only this: erase, correct, merge...", "--action")] = None,
+    since: Annotated[str | None, option("Only from this time on.", "--since")] = None,
     limit: LimitOption = 100,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -137,17 +134,14 @@ def _print_audit(found: Sequence[AuditEntry]) -> None:
 
 Kind = Literal["cell", "node", "task"]
 
-OwnerFilter = Annotated[str | None, typer.Option("--owner", "-o", help="Only this owner's.", show_default=False)]
-KindFilter = Annotated[
-    Kind | None, typer.Option("--kind", help="Only cells, tree nodes or maintenance tasks.", show_default=False)
-]
-CodeFilter = Annotated[str | None, typer.Option("--code", help="Only what this error ended.", show_default=False)]
-Ids = Annotated[
-    list[str],
-    typer.Argument(metavar="ID...", help="Ids, or the first 8 or more characters of them.", show_default=False),
-]
+OwnerFilter = Annotated[str | None, option("Only this owner's.", "--owner", "-o")]
+KindFilter = Annotated[Kind | None, option("Only cells, tree nodes or maintenance tasks.", "--kind")]
+CodeFilter = Annotated[str | None, option("Only what this error ended.", "--code")]
+Ids = Annotated[list[str], argument("Ids, or the first 8 or more characters of them.", metavar="ID...")]
 
-dead_app = typer.Typer(help="Look after work that was given up: nothing of it is lost.", no_args_is_help=True)
+dead_app = typer.Typer(
+    name="dead", help="Look after work that was given up: nothing of it is lost.", no_args_is_help=True
+)
 
 
 @dead_app.command("list")
@@ -189,8 +183,7 @@ def show(
 @dead_app.command()
 def retry(
     ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids, or the first 8 or more characters of them.", show_default=False),
+        list[str] | None, argument("Ids, or the first 8 or more characters of them.", metavar="[ID]...")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that --owner, --kind and --code leave.")] = False,
     owner: OwnerFilter = None,
@@ -277,10 +270,3 @@ def _print_acted(verb: str, acted: Acted, *, named: int, as_json: bool) -> None:
         return
     left = f", {unchanged} left as they are (no longer dead, or under way)" if unchanged else ""
     console().print(f"{len(acted.changed)} {verb}{left}.")
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands."""
-    program.add_typer(operations_app, name="operations")
-    program.command("audit")(audit)
-    program.add_typer(dead_app, name="dead")

@@ -266,7 +266,7 @@ def test_grants_are_given_and_taken_by_command(pipeline: Stack, shop: str, monke
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", database.url.get_secret_value())
     monkeypatch.setenv("MEMFOREST_DATABASE__MIGRATION_URL", database.migration_url.get_secret_value())
     program = typer.Typer()
-    tenants_command.register(program)
+    program.add_typer(tenants_command.app)
 
     def run(*arguments: str) -> object:
         result = CliRunner().invoke(program, [*arguments, "--json"])

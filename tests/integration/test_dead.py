@@ -452,7 +452,7 @@ def shell(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", pipeline.settings.database.url.get_secret_value())
     monkeypatch.setenv("MEMFOREST_BROKER__URL", pipeline.settings.broker.url.get_secret_value())
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    command.register(program)
+    program.add_typer(command.dead_app)
     program.command("other")(lambda: None)
     use_opener(ProgramOpener())
     return program

@@ -22,7 +22,7 @@ def shell(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     monkeypatch.setenv("MEMFOREST_BROKER__URL", pipeline.settings.broker.url.get_secret_value())
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
     program.callback()(lambda: None)
-    ingest_command.register(program)
+    program.command()(ingest_command.ingest)
     return program
 
 

@@ -36,7 +36,7 @@ def program(grown_once: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     monkeypatch.setenv("MEMFOREST_BROKER__URL", grown_once.settings.broker.url.get_secret_value())
     made = typer.Typer()
     made.callback()(lambda: None)
-    ingest_command.register(made)
+    made.command()(ingest_command.ingest)
     made.command()(status_command)
     return made
 

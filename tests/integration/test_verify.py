@@ -621,7 +621,7 @@ def run(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
 def program() -> typer.Typer:
     app = typer.Typer()
     app.callback()(lambda: None)
-    command.register(app)
+    app.command()(command.verify)
     return app
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memforest_core.cli.toolkit.options import option
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-ActorOption = Annotated[
-    str | None,
-    typer.Option("--actor", help="The name for the audit; by default the logged-in user.", show_default=False),
-]
+ActorOption = Annotated[str | None, option("The name for the audit; by default the logged-in user.", "--actor")]
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Only ask; see memforest operations.")]
 TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds to wait at most; the operation goes on after them.")]
 TIMEOUT_S = 3_600.0

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def option(help_: str, *names: str, **more: Any) -> Any:
+    """An option with this help, whose default is not shown."""
+    return typer.Option(*names, help=help_, show_default=False, **more)
+
+
+def argument(help_: str, **more: Any) -> Any:
+    """An argument with this help, whose default is not shown."""
+    return typer.Argument(help=help_, show_default=False, **more)
+
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 DataOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Work on an embedded node in this directory instead of the services that the settings name.",
         "--data",
         metavar="DIR",
-        help="Work on an embedded node in this directory instead of the services that the settings name.",
-        show_default=False,
     ),
 ]
-MinScoreOption = Annotated[
-    float | None, typer.Option("--min-score", help="Leave out evidence that scores less.", show_default=False)
-]
+MinScoreOption = Annotated[float | None, option("Leave out evidence that scores less.", "--min-score")]
 ExcludeSessionOption = Annotated[
-    list[str] | None,
-    typer.Option("--exclude-session", help="Leave this session out; may be given several times.", show_default=False),
+    list[str] | None, option("Leave this session out; may be given several times.", "--exclude-session")
 ]
 OwnerOption = Annotated[str, typer.Option("--owner", "-o", help="Whose memory.")]
 LimitOption = Annotated[int, typer.Option(help="Items of one page, 1 to 1,000.")]
-CursorOption = Annotated[
-    str | None, typer.Option(help="Go on after the page that ended with this.", show_default=False)
-]
+CursorOption = Annotated[str | None, option("Go on after the page that ended with this.")]

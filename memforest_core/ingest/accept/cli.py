@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
@@ -92,51 +92,40 @@ FileArgument = Annotated[
 ]
 FormatOption = Annotated[
     FileFormat | None,
-    typer.Option(
-        "--format",
-        help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
+    option(
+        "jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
         " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
         " messages. locomo, longmemeval: the data sets' files. Default: recognized by the file's beginning,"
         " else jsonl; with auto an unknown beginning is an error.",
-        show_default=False,
+        "--format",
     ),
 ]
 OwnerOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
+        " that name none; for the others in place of what the file says.",
         "--owner",
         "-o",
-        help="Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
-        " that name none; for the others in place of what the file says.",
-        show_default=False,
     ),
 ]
-NameOption = Annotated[
-    str | None, typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False)
-]
-ZoneOption = Annotated[
-    str | None,
-    typer.Option(help="Where the speakers are, such as Europe/Paris; lines may have their own.", show_default=False),
-]
-SessionOption = Annotated[
-    str | None, typer.Option(help="The session of a file of one conversation that has no id.", show_default=False)
-]
+NameOption = Annotated[str | None, option("What the owner of --owner is called.", "--display-name")]
+ZoneOption = Annotated[str | None, option("Where the speakers are, such as Europe/Paris; lines may have their own.")]
+SessionOption = Annotated[str | None, option("The session of a file of one conversation that has no id.")]
 ColumnsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
+        " can be given several times.",
         "--map",
         metavar="WHAT=NAME",
-        help="For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
-        " can be given several times.",
-        show_default=False,
     ),
 ]
 WaitOption = Annotated[
     Wait | None,
-    typer.Option(
-        help="Wait until all sessions can be recalled as text, as facts, or with summaries."
-        " Default: none; with --data summaries.",
-        show_default=False,
+    option(
+        "Wait until all sessions can be recalled as text, as facts, or with summaries."
+        " Default: none; with --data summaries."
     ),
 ]
 LaneOption = Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")]
@@ -322,8 +311,3 @@ def _print(report: Report, as_json: bool) -> None:
         f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,{wordless}"
         f" {report.failed} failed."
     )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("ingest")(ingest)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 
@@ -27,15 +27,12 @@ _FIGURES = {
 def calibrate(
     sample: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            'Pairs {"a", "b", "label": same | update | scene | other}; the ones that come along if not given.',
             metavar="FILE.jsonl",
-            help='Pairs {"a", "b", "label": same | update | scene | other}; the ones that come along if not given.',
-            show_default=False,
         ),
     ] = None,
-    write: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the settings to this env file.", show_default=False)
-    ] = None,
+    write: Annotated[Path | None, option("Write the settings to this env file.", metavar="FILE")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Change these settings in a file that is there; its other lines stay.")
     ] = False,

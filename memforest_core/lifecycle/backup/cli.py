@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_database, opened_memory, quiet_logs
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
 from memforest_core.cli.toolkit.output import print_json, report_progress
 from memforest_core.errors import InvalidInput
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memforest_core.lifecycle.erase.service import RequestedErasure
     from memforest_core.lifecycle.verify.records import Report
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's directory.", show_default=False)]
+Directory = Annotated[Path, argument("The backup's directory.", metavar="DIR")]
 
 
 def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = False) -> None:
@@ -66,9 +66,7 @@ def restore(
     directory: Directory,
     data: DataOption = None,
     as_json: JsonOption = False,
-    erasures: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Repeat the deletions of this list.", show_default=False)
-    ] = None,
+    erasures: Annotated[Path | None, option("Repeat the deletions of this list.", metavar="FILE")] = None,
 ) -> None:
     """Load the backup in DIR into an empty database, rebuild the index without any model, and verify all promises.
 
@@ -140,10 +138,6 @@ def _to_dict(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def register(app: typer.Typer) -> None:
-    for command in (backup, restore):
-        app.command()(command)
-    erasures = typer.Typer(help="The deletions that a restore repeats.", no_args_is_help=True)
-    erasures.callback()(lambda: None)
-    erasures.command("export")(export_erasures)
-    app.add_typer(erasures, name="erasures")
+erasures = typer.Typer(name="erasures", help="The deletions that a restore repeats.", no_args_is_help=True)
+erasures.callback()(lambda: None)
+erasures.command("export")(export_erasures)

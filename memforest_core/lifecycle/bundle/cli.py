@@ -11,7 +11,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import ActorOption, DryRunOption, actor_named, print_numbers
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
 from memforest_core.cli.toolkit.output import console, plain, print_json
 from memforest_core.work.records import Numbers
 
@@ -49,10 +49,7 @@ def export(
 
 def import_(
     file: FileArgument,
-    owner: Annotated[
-        str | None,
-        typer.Option("--owner", "-o", help="Whose memory it becomes; by default whose it was.", show_default=False),
-    ] = None,
+    owner: Annotated[str | None, option("Whose memory it becomes; by default whose it was.", "--owner", "-o")] = None,
     vectors: Annotated[
         bool, typer.Option("--vectors/--no-vectors", help="Take its vectors, or embed its texts again.")
     ] = True,
@@ -95,8 +92,3 @@ def bar(title: str, *, as_json: bool) -> Iterator[Callable[[int, int], None]]:
     ) as shown:
         task = shown.add_task(title, total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
-
-
-def register(program: typer.Typer) -> None:
-    program.command("export")(export)
-    program.command("import")(import_)

@@ -16,7 +16,7 @@ from memforest_core.cli.toolkit.operating import (
     actor_named,
     follow,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, argument, option
 from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
 
 FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id, as memforest recall --json gives it.")]
@@ -25,10 +25,10 @@ FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id, 
 def correct(
     fact: FactArgument,
     owner: OwnerOption,
-    text: Annotated[str | None, typer.Option("--text", help="What it should say.", show_default=False)] = None,
-    value: Annotated[str | None, typer.Option("--value", help="The value of its state.", show_default=False)] = None,
-    start: Annotated[str | None, typer.Option("--start", help="When it began or happened.", show_default=False)] = None,
-    end: Annotated[str | None, typer.Option("--end", help="When it ended.", show_default=False)] = None,
+    text: Annotated[str | None, option("What it should say.", "--text")] = None,
+    value: Annotated[str | None, option("The value of its state.", "--value")] = None,
+    start: Annotated[str | None, option("When it began or happened.", "--start")] = None,
+    end: Annotated[str | None, option("When it ended.", "--end")] = None,
     erase: Annotated[bool, typer.Option("--erase", help="Delete the old fact instead of superseding it.")] = False,
     dry_run: DryRunOption = False,
     no_wait: NoWaitOption = False,
@@ -53,13 +53,9 @@ def correct(
         follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="correcting")
 
 
-PinnedFact = Annotated[str | None, typer.Argument(metavar="FACT", help="A fact's id.", show_default=False)]
-PinnedSession = Annotated[
-    str | None, typer.Option("--session", "-s", help="A session's id, instead of a fact.", show_default=False)
-]
-PinnedTurn = Annotated[
-    str | None, typer.Option("--turn", help="The id of one turn of the session.", show_default=False)
-]
+PinnedFact = Annotated[str | None, argument("A fact's id.", metavar="FACT")]
+PinnedSession = Annotated[str | None, option("A session's id, instead of a fact.", "--session", "-s")]
+PinnedTurn = Annotated[str | None, option("The id of one turn of the session.", "--turn")]
 
 
 def pin(
@@ -112,10 +108,3 @@ def pins(
     for fact in found.facts:
         table.add_row("fact", str(fact), "")
     console().print(table if table.row_count else "Nothing is pinned.")
-
-
-def register(program: typer.Typer) -> None:
-    program.command("correct")(correct)
-    program.command("pin")(pin)
-    program.command("unpin")(unpin)
-    program.command("pins")(pins)

@@ -18,7 +18,7 @@ from memforest_core.cli.toolkit.operating import (
     confirm,
     follow,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 
 if TYPE_CHECKING:
@@ -27,20 +27,12 @@ if TYPE_CHECKING:
 
 def forget(
     owner: OwnerOption,
-    session: Annotated[str | None, typer.Option("--session", help="A whole session.", show_default=False)] = None,
-    turns: Annotated[
-        list[str] | None, typer.Option("--turn", help="A turn of --session, by its id; repeatable.", show_default=False)
-    ] = None,
-    fact: Annotated[str | None, typer.Option("--fact", help="A fact; what was said stays.", show_default=False)] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="What was said from this moment on.", show_default=False)
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", help="What was said before this moment.", show_default=False)
-    ] = None,
-    speaker: Annotated[
-        str | None, typer.Option("--speaker", help="All words of a speaker, by id.", show_default=False)
-    ] = None,
+    session: Annotated[str | None, option("A whole session.", "--session")] = None,
+    turns: Annotated[list[str] | None, option("A turn of --session, by its id; repeatable.", "--turn")] = None,
+    fact: Annotated[str | None, option("A fact; what was said stays.", "--fact")] = None,
+    since: Annotated[str | None, option("What was said from this moment on.", "--since")] = None,
+    until: Annotated[str | None, option("What was said before this moment.", "--until")] = None,
+    speaker: Annotated[str | None, option("All words of a speaker, by id.", "--speaker")] = None,
     everything: Annotated[bool, typer.Option("--everything", help="The owner's whole memory.")] = False,
     receipt: Annotated[
         bool, typer.Option("--receipt", help="Print what was removed from where, and what a search for it found.")
@@ -123,7 +115,3 @@ def vacuum(
         print_json({"vacuumed": tables})
     else:
         print(f"{len(tables)} tables are vacuumed.")
-
-
-def register(program: typer.Typer) -> None:
-    program.command("forget")(forget)

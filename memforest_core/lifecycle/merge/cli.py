@@ -79,7 +79,3 @@ def _print_report(report: ConflictReport) -> None:
 
 def _described(conflict: dict[str, object]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in conflict.items())
-
-
-def register(program: typer.Typer) -> None:
-    program.command("merge")(merge)

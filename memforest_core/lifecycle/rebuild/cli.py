@@ -20,16 +20,15 @@ from memforest_core.cli.toolkit.operating import (
     confirm,
     follow,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 
 
 def rematerialize(
-    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Whose memory.", show_default=False)] = None,
+    owner: Annotated[str | None, option("Whose memory.", "--owner", "-o")] = None,
     rules: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="RULE=N", help="session_k=4, scene_assign=0.65 and so on; repeatable."),
+        list[str] | None, option("session_k=4, scene_assign=0.65 and so on; repeatable.", "--set", metavar="RULE=N")
     ] = None,
     extract: Annotated[
         bool, typer.Option("--extract", help="Extract all facts again, with the current prompt and model.")
@@ -127,7 +126,3 @@ def _print_abandoned(forests: int, *, as_json: bool) -> None:
         print_json({"abandoned": forests})
     else:
         console().print(f"{forests} hidden forest{'' if forests == 1 else 's'} removed.")
-
-
-def register(program: typer.Typer) -> None:
-    program.command("rematerialize")(rematerialize)

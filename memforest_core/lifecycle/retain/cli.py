@@ -16,7 +16,7 @@ from memforest_core.cli.toolkit.operating import (
     actor_named,
     follow,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
 from memforest_core.lifecycle.retain.records import Order
 
@@ -25,33 +25,23 @@ if TYPE_CHECKING:
 
     from memforest_core.lifecycle.retain.records import Policy
 
-app = typer.Typer(help="Bound how much is remembered, and see what that would forget.", no_args_is_help=True)
+app = typer.Typer(
+    name="policy", help="Bound how much is remembered, and see what that would forget.", no_args_is_help=True
+)
 
-OwnerFilter = Annotated[
-    str | None,
-    typer.Option("--owner", "-o", help="One owner's; without it what applies to all others.", show_default=False),
-]
+OwnerFilter = Annotated[str | None, option("One owner's; without it what applies to all others.", "--owner", "-o")]
 
 
 @app.command("set")
 def set_(
     owner: OwnerFilter = None,
-    max_age_days: Annotated[
-        float | None,
-        typer.Option(help="Forget turns that are older, with what rests on them alone.", show_default=False),
-    ] = None,
-    max_facts: Annotated[int | None, typer.Option(help="Facts a forest may hold.", show_default=False)] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="Bytes of text a forest may hold.", show_default=False)] = None,
+    max_age_days: Annotated[float | None, option("Forget turns that are older, with what rests on them alone.")] = None,
+    max_facts: Annotated[int | None, option("Facts a forest may hold.")] = None,
+    max_bytes: Annotated[int | None, option("Bytes of text a forest may hold.")] = None,
     fraction: Annotated[float, typer.Option(help="Share of the facts that one run forgets at most.")] = 0.1,
-    facts_max_age_days: Annotated[
-        float | None, typer.Option(help="Forget facts that nobody said since; words stay.", show_default=False)
-    ] = None,
-    digests_max_age_days: Annotated[
-        float | None, typer.Option(help="Drop digests of days and weeks that ended before.", show_default=False)
-    ] = None,
-    window_max_age_days: Annotated[
-        float | None, typer.Option(help="Drop what windows hold for longer.", show_default=False)
-    ] = None,
+    facts_max_age_days: Annotated[float | None, option("Forget facts that nobody said since; words stay.")] = None,
+    digests_max_age_days: Annotated[float | None, option("Drop digests of days and weeks that ended before.")] = None,
+    window_max_age_days: Annotated[float | None, option("Drop what windows hold for longer.")] = None,
     order: Annotated[
         Order, typer.Option(help="What goes first: what is least important, or what was not visited for longest.")
     ] = Order.AGE,
@@ -140,7 +130,3 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
 
 def _days(age: float | None) -> str:
     return "" if age is None else f"{age:g} days"
-
-
-def register(program: typer.Typer) -> None:
-    program.add_typer(app, name="policy")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, console, plain, print_json
 from memforest_core.errors import InvalidInput
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    owner: Annotated[
-        str | None, typer.Option("--owner", "-o", help="Only this owner's memory.", show_default=False)
-    ] = None,
+    owner: Annotated[str | None, option("Only this owner's memory.", "--owner", "-o")] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair summaries, counters, index and leases; finish cut deletions.")
     ] = False,
@@ -112,7 +110,3 @@ def _verdict(report: Report, *, repair: bool) -> str:
         return f"{report.violations} violations in {report.forests} forests.{repaired}{advice}"
     rest = "" if report.complete else " Not everything could be compared."
     return f"No violation in {report.forests} forests.{repaired}{rest}"
-
-
-def register(app: typer.Typer) -> None:
-    app.command("verify")(verify)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption
+from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, option
 from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, print_page, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.status import AMOUNTS, amounts
@@ -23,15 +23,9 @@ if TYPE_CHECKING:
 DAY_CHARS = len("2024-05-06")
 _NUMBERS = ("prompt", "cached", "completion", "dollars", "seconds")
 
-OwnerFilter = Annotated[str | None, typer.Option("--owner", "-o", help="Only this owner's calls.", show_default=False)]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(metavar="DATE", help="From this day or ISO 8601 time on; UTC without a zone.", show_default=False),
-]
-UntilOption = Annotated[
-    str | None,
-    typer.Option(metavar="DATE", help="To the end of this day, or until before this time.", show_default=False),
-]
+OwnerFilter = Annotated[str | None, option("Only this owner's calls.", "--owner", "-o")]
+SinceOption = Annotated[str | None, option("From this day or ISO 8601 time on; UTC without a zone.", metavar="DATE")]
+UntilOption = Annotated[str | None, option("To the end of this day, or until before this time.", metavar="DATE")]
 
 
 def cost(
@@ -87,15 +81,9 @@ def table_of(costs: Costs) -> Table:
 
 def calls(
     owner: OwnerFilter = None,
-    session: Annotated[
-        str | None, typer.Option("--session", "-s", help="Only those of this session of the owner.", show_default=False)
-    ] = None,
-    step: Annotated[
-        str | None, typer.Option(help="Only those of one step, such as extract or answer.", show_default=False)
-    ] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help="Only those that ended so: ok, or an error's code.", show_default=False)
-    ] = None,
+    session: Annotated[str | None, option("Only those of this session of the owner.", "--session", "-s")] = None,
+    step: Annotated[str | None, option("Only those of one step, such as extract or answer.")] = None,
+    outcome: Annotated[str | None, option("Only those that ended so: ok, or an error's code.")] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     limit: LimitOption = 100,

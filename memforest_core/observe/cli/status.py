@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput, StoreUnavailable
 
@@ -170,8 +170,8 @@ def _workers(now: Overview) -> Table:
 
 
 def status(
-    session: Annotated[str | None, typer.Argument(help="A session's id.", show_default=False)] = None,
-    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Whose session.", show_default=False)] = None,
+    session: Annotated[str | None, argument("A session's id.")] = None,
+    owner: Annotated[str | None, option("Whose session.", "--owner", "-o")] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:

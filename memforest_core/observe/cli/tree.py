@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
 from memforest_core.cli.toolkit.output import console, named, plain_table, print_json, shortened
 
 if TYPE_CHECKING:
@@ -29,13 +29,12 @@ def tree(
     owner: Annotated[str, typer.Argument(help="Whose trees.")],
     wanted: Annotated[
         str | None,
-        typer.Argument(
+        argument(
+            "Which one to draw: its id or label, or the beginning of either; kind:label narrows by kind.",
             metavar="[TREE]",
-            help="Which one to draw: its id or label, or the beginning of either; kind:label narrows by kind.",
-            show_default=False,
         ),
     ] = None,
-    depth: Annotated[int | None, typer.Option(min=1, help="Levels to draw, from the root.", show_default=False)] = None,
+    depth: Annotated[int | None, option("Levels to draw, from the root.", min=1)] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:

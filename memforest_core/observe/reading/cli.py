@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption
+from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption, option
 from memforest_core.cli.toolkit.output import console, named, plain_table, print_json, print_page, printable, shortened
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 TEXT_CHARS = 120
 
 SessionArgument = Annotated[str, typer.Argument(help="The session's id.")]
-
-
-def register(program: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (sessions, turns, facts, trees, node):
-        program.command()(command)
 
 
 @contextmanager
@@ -57,8 +51,8 @@ def sessions(
 def turns(
     session: SessionArgument,
     owner: OwnerOption,
-    last: Annotated[int | None, typer.Option(help="Only the last so many.", show_default=False)] = None,
-    before: Annotated[str | None, typer.Option(help="Only those before the turn with this id.")] = None,
+    last: Annotated[int | None, option("Only the last so many.")] = None,
+    before: Annotated[str | None, option("Only those before the turn with this id.")] = None,
     limit: LimitOption = 100,
     cursor: CursorOption = None,
     data: DataOption = None,
@@ -77,15 +71,13 @@ def turns(
 
 def facts(
     owner: OwnerOption,
-    session: Annotated[str | None, typer.Option(help="Only what was said in this session.")] = None,
-    about: Annotated[str | None, typer.Option(help="Only what is about this name or speaker's id.")] = None,
-    attribute: Annotated[str | None, typer.Option("--attribute", "-a", help="Only one state, such as job.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only what happened from this time on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only what happened before this time.")] = None,
-    pinned: Annotated[bool | None, typer.Option(help="Only what is pinned, or is not.", show_default=False)] = None,
-    superseded: Annotated[
-        bool | None, typer.Option(help="Only what was corrected, or was not.", show_default=False)
-    ] = None,
+    session: Annotated[str | None, option("Only what was said in this session.")] = None,
+    about: Annotated[str | None, option("Only what is about this name or speaker's id.")] = None,
+    attribute: Annotated[str | None, option("Only one state, such as job.", "--attribute", "-a")] = None,
+    since: Annotated[str | None, option("Only what happened from this time on.")] = None,
+    until: Annotated[str | None, option("Only what happened before this time.")] = None,
+    pinned: Annotated[bool | None, option("Only what is pinned, or is not.")] = None,
+    superseded: Annotated[bool | None, option("Only what was corrected, or was not.")] = None,
     limit: LimitOption = 100,
     cursor: CursorOption = None,
     data: DataOption = None,
@@ -118,7 +110,7 @@ def facts(
 
 def trees(
     owner: OwnerOption,
-    kind: Annotated[str | None, typer.Option(help="Only session, entity or scene trees.", show_default=False)] = None,
+    kind: Annotated[str | None, option("Only session, entity or scene trees.")] = None,
     limit: LimitOption = 100,
     cursor: CursorOption = None,
     data: DataOption = None,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import answered, console, minute, plain_table, print_page, printable
 
 if TYPE_CHECKING:
     from memforest_core.observe.webhooks.records import NewEndpoint
     from memforest_core.observe.webhooks.service import Webhooks
 
-app = typer.Typer(help="Post events to other programs over HTTP, signed.", no_args_is_help=True)
+app = typer.Typer(name="webhooks", help="Post events to other programs over HTTP, signed.", no_args_is_help=True)
 
 EndpointArgument = Annotated[str, typer.Argument(help="The endpoint's id, as memforest webhooks list shows it.")]
 
@@ -27,10 +27,7 @@ def create(
     url: Annotated[str, typer.Argument(help="Where events are posted to, such as https://example.com/hook.")],
     event: Annotated[
         list[str] | None,
-        typer.Option(
-            help="session.facts_ready, session.ready, operation.finished or work.dead; all unless given.",
-            show_default=False,
-        ),
+        option("session.facts_ready, session.ready, operation.finished or work.dead; all unless given."),
     ] = None,
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
     data: DataOption = None,
@@ -87,12 +84,10 @@ def rotate(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOpt
 
 @app.command()
 def deliveries(
-    endpoint: Annotated[str | None, typer.Option(help="Only those of this endpoint.", show_default=False)] = None,
-    state: Annotated[
-        str | None, typer.Option(help="Only those that are held, ready, running, done or dead.", show_default=False)
-    ] = None,
+    endpoint: Annotated[str | None, option("Only those of this endpoint.")] = None,
+    state: Annotated[str | None, option("Only those that are held, ready, running, done or dead.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
-    cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.", show_default=False)] = None,
+    cursor: Annotated[str | None, option("Go on where a page ended.")] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -137,8 +132,3 @@ def _print_secret(made: NewEndpoint, *, as_json: bool) -> None:
 def _webhooks(data: Path | None) -> Iterator[Webhooks]:
     with opened_store(data) as store:
         yield store.client.webhooks
-
-
-def register(program: typer.Typer) -> None:
-    """Add the group of commands."""
-    program.add_typer(app, name="webhooks")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, console, exit_code, print_json
 from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidInput, MemForestError
@@ -22,22 +22,13 @@ WATCH_S = 1.0
 
 
 def serve(
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on; the setting server.host.", show_default=False)
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="0 takes a free one; the setting server.port.", show_default=False),
-    ] = None,
+    host: Annotated[str | None, option("The address to listen on; the setting server.host.")] = None,
+    port: Annotated[int | None, option("0 takes a free one; the setting server.port.", min=0, max=65_535)] = None,
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that answer; one that dies is restarted.")
     ] = 1,
     proxy: Annotated[
-        str | None,
-        typer.Option(
-            help="Addresses of the proxies whose X-Forwarded headers are believed; the setting server.proxy.",
-            show_default=False,
-        ),
+        str | None, option("Addresses of the proxies whose X-Forwarded headers are believed; the setting server.proxy.")
     ] = None,
     data: DataOption = None,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and serve nothing.")] = False,
@@ -120,8 +111,3 @@ def _announce(address: str, processes: int, as_json: bool) -> None:
     else:
         console().print(f"MemForest answers at {address} (process {os.getpid()}). Stop with Ctrl-C.", soft_wrap=True)
     sys.stdout.flush()  # a parent process may wait for this line
-
-
-def register(program: typer.Typer) -> None:
-    """Add the command."""
-    program.command()(serve)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import answered, console, minute, plain_table, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Scope
@@ -19,26 +19,20 @@ from memforest_core.domain.turns import checked_name
 if TYPE_CHECKING:
     from memforest_core.service.keys.service import Keys
 
-app = typer.Typer(help="Make and revoke the keys with which programs reach a tenant over HTTP.", no_args_is_help=True)
+app = typer.Typer(
+    name="keys", help="Make and revoke the keys with which programs reach a tenant over HTTP.", no_args_is_help=True
+)
 
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Whose keys; by default the settings' own tenant.", show_default=False)
-]
+TenantOption = Annotated[str | None, option("Whose keys; by default the settings' own tenant.", "--tenant")]
 
 
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="What the key is for; the audit names it.")],
     scope: Annotated[Scope, typer.Option(help="What it may do; each includes the ones before.")] = Scope.WRITE,
-    owners: Annotated[
-        str | None, typer.Option(help="Only owners that match this pattern, such as 'user-*'.", show_default=False)
-    ] = None,
-    requests_per_minute: Annotated[
-        int | None, typer.Option(min=1, help="Its own limit instead of the server's.", show_default=False)
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option(help="When it ends, such as 2027-01-31 (ISO 8601, UTC).", show_default=False)
-    ] = None,
+    owners: Annotated[str | None, option("Only owners that match this pattern, such as 'user-*'.")] = None,
+    requests_per_minute: Annotated[int | None, option("Its own limit instead of the server's.", min=1)] = None,
+    expires: Annotated[str | None, option("When it ends, such as 2027-01-31 (ISO 8601, UTC).")] = None,
     tenant: TenantOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -98,8 +92,3 @@ def _keys(data: Path | None, tenant: str | None) -> Iterator[tuple[Keys, TenantI
     label = load_settings().server.key_label
     with opened_store(data) as store:
         yield Keys(store.engine, label), store.tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
-
-
-def register(program: typer.Typer) -> None:
-    """Add the group of commands."""
-    program.add_typer(app, name="keys")

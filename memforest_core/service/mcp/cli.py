@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from memforest_core.cli.toolkit.options import DataOption
+from memforest_core.cli.toolkit.options import DataOption, option
 from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidInput, InvalidSettings
 
@@ -19,12 +17,8 @@ KEY = "MEMFOREST_KEY"
 
 
 def mcp(
-    owner: Annotated[
-        str, typer.Option("--owner", "-o", help="Whose memory is meant when a tool names nobody.", show_default=False)
-    ] = "",
-    server: Annotated[
-        str | None, typer.Option(help=f"The address of a MemForest server; its key in {KEY}.", show_default=False)
-    ] = None,
+    owner: Annotated[str, option("Whose memory is meant when a tool names nobody.", "--owner", "-o")] = "",
+    server: Annotated[str | None, option(f"The address of a MemForest server; its key in {KEY}.")] = None,
     data: DataOption = None,
 ) -> None:
     """Give the memory to an agent as tools over stdio (MCP): for the configuration of the agent, not to type.
@@ -66,8 +60,3 @@ async def _serve(memory: AsyncMemForest, owner: str) -> None:
 
     asker = Asker(memory, None, owner)
     await make_server(lambda _call: asker).run_stdio_async()
-
-
-def register(program: typer.Typer) -> None:
-    """Add the command."""
-    program.command("mcp")(mcp)

@@ -8,7 +8,7 @@ from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.options import JsonOption
 from memforest_core.cli.toolkit.output import print_json
 
-app = typer.Typer(help="Create and upgrade the database schema.", no_args_is_help=True)
+app = typer.Typer(name="db", help="Create and upgrade the database schema.", no_args_is_help=True)
 
 
 @app.command()

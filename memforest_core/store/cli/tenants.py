@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store, quiet_logs
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
 from memforest_core.cli.toolkit.output import console, print_json, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
@@ -20,19 +20,15 @@ if TYPE_CHECKING:
 
 NONE = "none"
 
-app = typer.Typer(help="See and change what tenants may do.", no_args_is_help=True)
+app = typer.Typer(name="tenants", help="See and change what tenants may do.", no_args_is_help=True)
 
 
 @app.command()
 def limits(
-    tenant: Annotated[
-        str | None, typer.Argument(help="Which one; by default the settings' own.", show_default=False)
-    ] = None,
-    max_waiting_cells: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Cells that may wait for extraction.", show_default=False)
-    ] = None,
+    tenant: Annotated[str | None, argument("Which one; by default the settings' own.")] = None,
+    max_waiting_cells: Annotated[str | None, option("Cells that may wait for extraction.", metavar="N|none")] = None,
     max_turns_per_day: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Turns that may be stored within 24 hours.", show_default=False)
+        str | None, option("Turns that may be stored within 24 hours.", metavar="N|none")
     ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -59,8 +55,8 @@ def limits(
         _print(name, quota)
 
 
-RoleArgument = Annotated[str, typer.Argument(help="A login role of the database.", show_default=False)]
-TenantArgument = Annotated[str, typer.Argument(help="The tenant.", show_default=False)]
+RoleArgument = Annotated[str, argument("A login role of the database.")]
+TenantArgument = Annotated[str, argument("The tenant.")]
 
 
 @app.command()
@@ -121,8 +117,3 @@ def _print(tenant: str, quota: Quota) -> None:
         allowed = "unlimited" if limit is None else f"of {limit}"
         table.add_row(name, f"{used}, {allowed} ({'by the settings' if own is None else 'its own'})")
     console().print(table)
-
-
-def register(program: typer.Typer) -> None:
-    """Add the group of commands."""
-    program.add_typer(app, name="tenants")

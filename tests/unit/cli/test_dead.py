@@ -33,8 +33,8 @@ LETTER = DeadLetter(
 
 def run(*arguments: str, answer: str | None = None) -> Result:
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    cli.register(program)
-    tenants.register(program)
+    program.add_typer(cli.dead_app)
+    program.add_typer(tenants.app)
     return CliRunner().invoke(program, arguments, input=answer)
 
 
