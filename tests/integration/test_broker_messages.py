@@ -114,12 +114,6 @@ def test_a_queue_with_enough_messages_gets_no_more(client: redis.Redis, wakeups:
     assert client.llen("reduce") == 1
 
 
-def test_a_queue_that_is_none_is_reported_as_not_woken(client: redis.Redis, wakeups: CeleryWakeUps) -> None:
-    """Given a value of another type in a queue's place, then sending says that nobody was woken, and raises nothing."""
-    client.set("extract", "x")
-    assert not wakeups.send(Queue.EXTRACT, TENANT, "s")
-
-
 def test_a_worker_stops_without_breaking_its_own_loop(
     pipeline: Stack, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -111,20 +111,3 @@ def test_instructions_and_categories_follow_the_fixed_part_and_make_another_key(
     assert system.startswith(SYSTEM)
     added = system.removeprefix(SYSTEM)
     assert "orders, returns" in added and "Always keep order numbers." in added
-
-
-def test_parameters_reach_the_provider_for_each_step(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder
-) -> None:
-    settings = {"parameters": {"top_p": 0.5, "seed": 1}, "extract": {"parameters": {"seed": 7}}}
-    refresh = {"budget_chars": 100}
-    with (
-        ModelServer() as model,
-        stack(servers, tmp_path, embedder=embedder, llm=llm(model, **settings), refresh=refresh) as pipeline,
-    ):
-        pipeline.memory.ingest("bob", "s1", said(*(f"I bought {n} brass lamps in Oslo." for n in range(12))))
-        pipeline.drive()
-        extracting = requested(model)
-        others = [call.body for call in model.requests if call.path.endswith("/completions")]
-    assert {(body["top_p"], body["seed"]) for body in extracting} == {(0.5, 7)}
-    assert {(body["top_p"], body["seed"]) for body in others if body not in extracting} == {(0.5, 1)}

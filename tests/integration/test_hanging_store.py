@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from memforest_core import MemForest, MemForestClient
+from memforest_core import MemForest
 from memforest_core.client.embedded.node import embedded_settings
 from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.errors import StoreUnavailable
@@ -34,12 +34,9 @@ CALLS: dict[str, Callable[[MemForest], object]] = {
     "append": lambda memory: memory.append("ann", None, said("I like tea.")[0]),
     "remember": lambda memory: memory.remember("ann", "I like tea."),
     "status": lambda memory: memory.status("ann", "base"),
-    "turns": lambda memory: memory.turns("ann", "base"),
-    "facts": lambda memory: memory.facts("ann"),
     "recall": lambda memory: memory.recall("ann", "Where do I live?"),
     "context": lambda memory: memory.context("ann", "base"),
     "quota": lambda memory: memory.quota(),
-    "audit": lambda memory: memory.lifecycle.audit(),
 }
 WAITING: dict[str, Callable[[MemForest], object]] = {
     "enqueue": lambda memory: memory.enqueue("ann", "third", said("I like tea."), wait="facts", timeout_s=0.5),
@@ -158,19 +155,6 @@ def test_calls_over_a_network_that_drops_packets_end(
                 network.freeze()
                 assert "did not answer within" in refused(call, running.memory)
                 network.reopen()
-
-
-def test_a_client_of_an_app_server_gives_up_a_network_that_drops_packets(
-    servers: SessionServers, tmp_path: Path
-) -> None:
-    with database(servers) as direct, behind_network(direct) as (address, network):
-        settings = settings_for(address.model_copy(update=SHORT), servers.broker_url, tmp_path / "index")
-        client = MemForestClient(settings)
-        client.enqueue("ann", "base", said("I live in Oslo."))
-        network.freeze()
-        with pytest.raises(StoreUnavailable, match="did not answer within"):
-            client.status("ann", "base")
-        client._producer.engine.dispose()
 
 
 @pytest.fixture

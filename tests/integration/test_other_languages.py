@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from memforest_core.ingest.accept import cli as ingest_command
@@ -64,13 +63,3 @@ def test_ingest_says_it(grown_once: Stack, program: typer.Typer, tmp_path: Path)
     assert printed.exit_code == 0 and "Warning: 4 of the latest 5 sessions" in printed.stderr
     repeated = CliRunner().invoke(program, ["ingest", str(file)])
     assert "Warning" not in repeated.stderr
-
-
-def test_the_log_names_the_first_session_once_and_none_of_its_words(pipeline: Stack) -> None:
-    with capture_logs() as logs:
-        tell(pipeline)
-        pipeline.drive()
-    (line,) = [line for line in logs if line["event"] == "session_not_english"]
-    assert line["log_level"] == "warning" and SETTINGS[1] in line["means"]
-    sessions = {str(row[0]) for row in pipeline.rows("SELECT session_id FROM memforest.session")}
-    assert line["session"] in sessions and "Graz" not in str(line)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,7 @@ from memforest_core.store.trees import node_of
 from memforest_core.work.jobs import WorkKind
 from memforest_core.work.messages import Queue
 from memforest_workers.runtime import Runtime
-from tests.harness.servers import SessionServers
-from tests.harness.stack import Stack, stack
+from tests.harness.stack import Stack
 
 
 def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob") -> list[dict[str, object]]:
@@ -70,20 +68,6 @@ def test_every_candidate_is_attached_to_exactly_one_fact(pipeline: Stack) -> Non
     facts = pipeline.rows("SELECT count(*) FROM memforest.fact")[0][0]
     assert candidates == occurrences
     assert facts < candidates
-
-
-def test_a_longer_session_leaves_what_was_extracted_alone(pipeline: Stack) -> None:
-    first = said("I live in Davis.", "I work at the lab.", "I bought a red bike.", "I adopted a cat.")
-    pipeline.memory.ingest("bob", "s1", first)
-    pipeline.drive()
-    before = pipeline.rows("SELECT cell_id, extracted_at FROM memforest.cell ORDER BY ordinal")
-    longer = first + said("I moved to Miami.", "I sold the red bike.", start=1_700_100_000)
-    pipeline.memory.ingest("bob", "s1", longer)
-    pipeline.drive()
-    after = pipeline.rows("SELECT cell_id, extracted_at FROM memforest.cell ORDER BY ordinal")
-    assert after[: len(before)] == before
-    assert len(after) == len(before) + 1
-    assert_trees_hold(pipeline)
 
 
 def test_an_entity_gets_its_tree_at_three_facts_from_two_sessions(pipeline: Stack) -> None:
@@ -157,14 +141,6 @@ def test_a_poisonous_cell_is_put_aside_and_the_rest_goes_on(pipeline: Stack) -> 
     assert dead[0][1]
     progress = pipeline.memory.status("bob", "s1")
     assert (progress.dead, progress.placed, progress.stage) == (1, 3, "summaries")
-
-
-def test_other_branching_factors_hold_the_same_leaves(servers: SessionServers, tmp_path: Path) -> None:
-    with stack(servers, tmp_path, tree={"session_k": 4, "entity_k": 3, "scene_k": 5}) as pipeline:
-        pipeline.memory.ingest("bob", "s1", said(*[f"I bought hat {n}." for n in range(50)]))
-        pipeline.drive()
-        assert_trees_hold(pipeline)
-        assert pipeline.rows("SELECT leaf_count FROM memforest.tree WHERE kind = 'session'")[0][0] == 25
 
 
 def test_a_window_that_is_extracted_while_its_forest_is_written_is_placed_by_the_writer(

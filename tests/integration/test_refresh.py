@@ -123,13 +123,6 @@ def test_children_come_before_their_parents(grown: Stack) -> None:
         assert all(child.text for child in node.children)
 
 
-def test_a_tree_that_is_not_due_is_left_alone(grown: Stack) -> None:
-    grown.execute("UPDATE memforest.tree SET due_at = now() + interval '1 hour'")
-    before = dirty(grown)
-    assert refresh_all(grown, service(grown, CountingSummarizer())) == 0
-    assert dirty(grown) == before
-
-
 def test_a_node_marked_during_its_summary_stays_dirty_and_the_text_is_saved(grown: Stack) -> None:
     """Given a node that changes during its summary, when it is saved, then the text is stored and the node is dirty."""
 
@@ -193,21 +186,6 @@ def test_equal_inputs_are_summarized_once(grown: Stack) -> None:
     refresh_all(grown, service(grown, repeated))
     assert dirty(grown) == 0
     assert repeated.requested == []
-
-
-def test_below_so_many_leaves_rules_write_every_text(grown: Stack) -> None:
-    """Given trees of 24 facts, when a model is for nodes of 25 leaves, then it is not called, and all have a text."""
-    summarizer = CountingSummarizer()
-    refresh_all(grown, service(grown, summarizer, model_from_leaves=25))
-    assert dirty(grown) == 0
-    assert summarizer.requested == []
-    made = grown.rows(SUMMARIES)
-    assert len(made) == grown.rows("SELECT count(*) FROM memforest.node WHERE level > 0")[0][0]
-    assert all(row.text for row in made)
-    assert {(row.kind, row.source) for row in made if row.leaves == 24} == {
-        ("entity", "extractive"),
-        ("scene", "extractive"),
-    }
 
 
 def test_from_so_many_leaves_on_the_model_is_called(grown: Stack) -> None:
@@ -319,30 +297,6 @@ def test_while_the_model_is_unavailable_nodes_take_a_marked_extract_and_are_made
     refresh_all(grown, service(grown, CountingSummarizer()))
     assert grown.rows(degraded)[0][0] == 0
     assert dirty(grown) == 0
-
-
-def test_a_tree_is_due_after_quiet_but_no_later_than_its_staleness(pipeline: Stack) -> None:
-    """Given marks that keep coming, then a tree is due at the earlier of last mark + quiet and first mark + staleness."""
-    settings = pipeline.settings.refresh
-    pipeline.memory.ingest("bob", "s1", said("I live in Davis.", "I work at the lab."))
-    while pipeline.runtime.extract() + pipeline.runtime.reduce():
-        pass
-    row = pipeline.rows(
-        """SELECT extract(epoch FROM due_at - last_mark_at), first_mark_at = last_mark_at FROM memforest.tree
-            WHERE kind = 'session'"""
-    )[0]
-    assert float(row[0]) == pytest.approx(settings.quiet_s)
-    assert row[1]
-    pipeline.execute(
-        "UPDATE memforest.tree SET first_mark_at = now() - make_interval(secs => :s)", s=settings.max_staleness_s - 0.5
-    )
-    pipeline.memory.ingest(
-        "bob", "s1", said("I live in Davis.", "I work at the lab.") + said("I bought a kite.", start=1_700_900_000)
-    )
-    while pipeline.runtime.extract() + pipeline.runtime.reduce():
-        pass
-    left = pipeline.rows("SELECT extract(epoch FROM due_at - last_mark_at) FROM memforest.tree WHERE kind = 'session'")
-    assert float(left[0][0]) < 0.6
 
 
 def test_a_large_tree_is_due_later_than_a_small_one_but_no_later_than_its_staleness(pipeline: Stack) -> None:

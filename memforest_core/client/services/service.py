@@ -273,7 +273,6 @@ class Services:
             _jitter(),
             own.telemetry,
             step_settings(own.settings.llm, Step.EXTRACT).timeout_s,
-            own.settings.only_english,
         ),
     )
     indexer = _part(

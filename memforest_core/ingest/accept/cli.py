@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from io import BufferedIOBase, BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -155,15 +155,17 @@ def ingest(
     """
     if display_name is not None and owner is None:
         raise InvalidInput("Give --owner with --display-name, which is the name of that owner.", code="missing_owner")
+    from rich.progress import Progress
+
     with _opened(file) as source:
-        progress = _progress(as_json)
+        progress = Progress(console=console(stderr=True), disable=as_json)
         found, chunks = _recognized(format_, _chunks(source, progress), as_json)
         items = _items(found, chunks, owner, session, columns or [], None if file == "-" else Path(file))
-        named = (_named(item, owner, display_name, time_zone) for item in items)
         report = Report(found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
             sessions: list[tuple[str, str]] = []
-            for handle in _handed_over(named, store.client, backfill, timeout, report):
+            names = {} if display_name is None else {owner: display_name}
+            for handle in _handed_over(items, store.client, report, names, time_zone, backfill, timeout):
                 if report.waited != "none":
                     sessions.append((handle.owner, handle.session_id))
             for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
@@ -182,51 +184,29 @@ def _opened(file: str) -> Iterator[BufferedIOBase]:
         # What a terminal's or pipe's bytes are read through, whatever its annotation leaves open.
         yield cast(BufferedIOBase, sys.stdin.buffer)
         return
-    try:
-        source = Path(file).open("rb")  # noqa: SIM115 - closed below; only opening may fail here
-    except OSError as error:
-        raise InvalidInput(f"{file} can't be read ({error.strerror}).", code="unreadable_file") from None
-    with source:
+    with ExitStack() as opened:
+        try:
+            source = opened.enter_context(Path(file).open("rb"))
+        except OSError as error:
+            raise InvalidInput(f"{file} can't be read ({error.strerror}).", code="unreadable_file") from None
         yield source
-
-
-def _progress(as_json: bool) -> Progress:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        disable=as_json,
-    )
 
 
 def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
     """The file in chunks; a pipe gives what it contains now."""
-    size = None
-    if isinstance(source, BufferedReader) and source is not sys.stdin.buffer:
-        size = Path(source.name).stat().st_size
+    is_file = isinstance(source, BufferedReader) and source is not sys.stdin.buffer
+    size = Path(source.name).stat().st_size if is_file and isinstance(source, BufferedReader) else None
     bar = progress.add_task("handing over", total=size)
     while chunk := source.read1(CHUNK_BYTES):
         progress.advance(bar, len(chunk))
         yield chunk
 
 
-def _named(item: Item, owner: str | None, display_name: str | None, time_zone: str | None) -> Item:
-    """The item, with the name of its owner if that is the given one, and with the zone unless it has one."""
-    if not isinstance(item, Converted):
-        return item
-    name = display_name if display_name is not None and item.owner == owner else item.display_name
-    return replace(item, display_name=name, time_zone=item.time_zone or time_zone)
-
-
 def _recognized(
     format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool
 ) -> tuple[Format | None, Iterator[bytes]]:
     """The format, None for our own lines, and the whole file again. Raises InvalidInput for an unknown beginning."""
-    from memforest_core.ingest.formats.formats import HEAD_BYTES, OWN_LINES, Format, is_recognizable, recognized
+    from memforest_core.ingest.formats.formats import HEAD_BYTES, OWN_LINES, Format, formats_of, recognized
 
     if format_ == OWN_LINES:
         return None, chunks
@@ -236,9 +216,9 @@ def _recognized(
     for chunk in chunks:
         head += chunk
         # Lines that come slowly through a pipe are taken as they come.
-        if len(head) >= HEAD_BYTES or (b"\n" in head and is_recognizable(head)):
+        if len(head) >= HEAD_BYTES or (b"\n" in head and formats_of(head)):
             break
-    found = None if format_ is None and not is_recognizable(head) else recognized(head)
+    found = None if format_ is None and not formats_of(head) else recognized(head)
     if not as_json and (found is not None or format_ == "auto"):
         print(f"Format: {found or OWN_LINES}.", file=sys.stderr)
     return found, chain([head], chunks)
@@ -267,9 +247,16 @@ def _items(
 
 
 def _handed_over(
-    items: Iterator[Item], client: MemForestClient, backfill: bool, room_timeout_s: float, report: Report
+    items: Iterator[Item],
+    client: MemForestClient,
+    report: Report,
+    names: Mapping[str | None, str],
+    time_zone: str | None,
+    backfill: bool,
+    room_timeout_s: float,
 ) -> Iterator[SessionHandle]:
-    """Enqueue one by one; bad items are noted in the report, any other error ends the command."""
+    """Enqueue one by one, with the ``names`` of owners, and in the zone unless a session has one; bad items are noted
+    in the report, any other error ends the command."""
     for item in items:
         match item:
             case Refused():
@@ -283,9 +270,9 @@ def _handed_over(
                         item.session_id,
                         item.turns,
                         started_at=item.started_at,
-                        display_name=item.display_name,
+                        display_name=names.get(item.owner, item.display_name),
                         channel=item.channel,
-                        time_zone=item.time_zone,
+                        time_zone=item.time_zone or time_zone,
                         backfill=backfill,
                         room_timeout_s=room_timeout_s,
                     )

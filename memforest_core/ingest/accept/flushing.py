@@ -76,10 +76,8 @@ class Flushing:
         return found
 
     def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Steps[Backlog]:
-        """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed.
-
-        Raises InvalidInput, NotFound, WaitTimeout.
-        """
+        """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed. Raises
+        InvalidInput, NotFound, WaitTimeout."""
         owner = checked_name(owner, "owner")
         forest = timely(lambda: self._closed(tenant, owner), timeout_s)
         left = Backlog(1, 0, 0)

@@ -49,11 +49,8 @@ class AcceptRows(TenantRows):
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
         """The owner's forest, created with this id and zone when missing."""
         self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
-        self._db.execute(
-            insert(m.Forest)
-            .values(tenant_id=self._tenant, forest_id=forest_id, owner=owner, time_zone=time_zone)
-            .on_conflict_do_nothing()
-        )
+        new = {"tenant_id": self._tenant, "forest_id": forest_id, "owner": owner, "time_zone": time_zone}
+        self._db.execute(insert(m.Forest).values(**new).on_conflict_do_nothing())
         return self.find_forest(owner) or ForestRef(forest_id, owner, time_zone)
 
     def set_display_name(self, forest: ForestRef, name: str) -> None:
@@ -105,8 +102,11 @@ class AcceptRows(TenantRows):
         if channel is not None:
             values[m.Session.channel] = channel
         if values:
-            own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
-            self._db.execute(own.values(values))
+            self._change_session(session, values)
+
+    def _change_session(self, session: SessionId, values: Mapping[Any, object]) -> None:
+        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+        self._db.execute(own.values(dict(values)))
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
         t = m.TurnRow
@@ -188,8 +188,8 @@ class AcceptRows(TenantRows):
 
     def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
         """Update the session's counters."""
-        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
-        self._db.execute(own.values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp()))
+        now = sa.func.clock_timestamp()
+        self._change_session(session, {"turn_count": turns, "cell_count": cells, "updated_at": now})
 
     def running(self, forest: ForestId) -> str | None:
         """The id of the session that runs."""
@@ -199,11 +199,8 @@ class AcceptRows(TenantRows):
 
     def lock_running(self, forest: ForestId, otherwise: str) -> str:
         """The id of the session that runs, locked by this transaction; ``otherwise`` when none did."""
-        self._db.execute(
-            insert(m.RunningSession)
-            .values(tenant_id=self._tenant, forest_id=forest, external_id=otherwise)
-            .on_conflict_do_nothing()
-        )
+        new = insert(m.RunningSession).values(tenant_id=self._tenant, forest_id=forest, external_id=otherwise)
+        self._db.execute(new.on_conflict_do_nothing())
         own = sa.select(m.RunningSession.external_id).where(*self._running(forest)).with_for_update()
         return str(self._db.execute(own).scalar_one())
 
@@ -245,11 +242,8 @@ class AcceptRows(TenantRows):
     def set_limits(self, limits: TenantLimits) -> None:
         """Change the tenant's own limits; a tenant that is not known yet gets its row."""
         values = asdict(limits)
-        self._db.execute(
-            insert(m.Tenant)
-            .values(tenant_id=self._tenant, **values)
-            .on_conflict_do_update(index_elements=["tenant_id"], set_=values)
-        )
+        new = insert(m.Tenant).values(tenant_id=self._tenant, **values)
+        self._db.execute(new.on_conflict_do_update(index_elements=["tenant_id"], set_=values))
 
     def waiting_cells(self, most: int) -> int:
         """How many of the tenant's cells wait for extraction, from at most ``most`` windows: exact up to two hundred;

@@ -34,13 +34,6 @@ from memforest_core.ingest.extract.offline.person import spelled_out
 from memforest_core.ingest.extract.offline.stance import is_asserted
 from memforest_core.models.answer_reading import Faults
 
-_UNSURE = pattern("UNCERTAIN")
-_OVER = pattern("OVER")
-_SAID = pattern("SAIDBY")
-_DENIED = pattern("DENIED")
-_DENIED_VALUE = pattern("DENIEDVALUE")
-_SOMEBODY = pattern("SOMEBODY")
-_BOUNDARY = pattern("BOUNDARY")
 _SHAPES = {"age": kinds.age, "weight": kinds.weight}
 _DENYING = frozenset({"allergy", "diet", "preference"})
 
@@ -61,15 +54,15 @@ def contradicted(item: Item, quote: str, speaker: str) -> bool:
     if not said or not is_english(said):
         return False
     at = said.casefold().find(value.casefold())
-    start = max((found.end() for found in _BOUNDARY.finditer(said, 0, max(at, 0))), default=0)
+    start = max((found.end() for found in pattern("BOUNDARY").finditer(said, 0, max(at, 0))), default=0)
     clause = said[start:at] if at >= 0 else said
-    if not is_asserted(said, 0, max(at, 0) + len(value)) or _SAID.search(said[:start]):
+    if not is_asserted(said, 0, max(at, 0) + len(value)) or pattern("SAIDBY").search(said[:start]):
         return True
     if item.change is Change.STOP:
         return _of_somebody_else(said, start, item, speaker)
-    denying = _DENIED_VALUE if attribute in _DENYING else _DENIED
+    denying = pattern("DENIEDVALUE" if attribute in _DENYING else "DENIED")
     denied = item.polarity is Polarity.POSITIVE and denying.search(clause) is not None
-    unsure = _UNSURE.search(clause) is not None or (at >= 0 and _OVER.search(clause) is not None)
+    unsure = pattern("UNCERTAIN").search(clause) is not None or (at >= 0 and pattern("OVER").search(clause) is not None)
     return denied or unsure or _of_somebody_else(said, start, item, speaker)
 
 
@@ -78,7 +71,7 @@ def _of_somebody_else(said: str, start: int, item: Item, speaker: str) -> bool:
     if normalize_name(item.subject) not in {"", "user", "i", "me", normalize_name(speaker)}:
         return False
     subject = subject_at(said, start, speaker)
-    return _SOMEBODY.match(said, start) is not None if subject is None else subject.name != speaker
+    return pattern("SOMEBODY").match(said, start) is not None if subject is None else subject.name != speaker
 
 
 def _sentence(quote: str, value: str) -> str:
@@ -118,12 +111,9 @@ def sourced(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer,
 
 
 def grounded(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer, Faults]:
-    """The answer without items and summaries that are not about this window, and how many those were.
-
-    Such an item is an invention, or belongs to another call. The turns must be there: see ``sourced``.
-
-    Raises ContentFault when that is most of an answer: the model is shown the sentence.
-    """
+    """The answer without items and summaries that are not about this window, and how many those were. Such an item is
+    an invention, or belongs to another call. The turns must be there: see ``sourced``. Raises ContentFault when that is
+    most of an answer: the model is shown the sentence."""
     turns = (*window.context, *window.turns)
     names = {window.owner, *(turn.speaker for turn in turns)}
     shown = Shown([turn.text for turn in turns], names)
@@ -149,10 +139,8 @@ def _is_quoted(item: Item, window: Window) -> bool:
 
 def completed(answer: ExtractionAnswer, window: Window) -> ExtractionAnswer:
     """An answer of a model with what it may leave out: the speaker of an item's first turn, that it is about them, and
-    a quote where one short turn says it. A state that its quote contradicts is none, nor one that is only pasted.
-
-    The turns must be there: see ``sourced``.
-    """
+    a quote where one short turn says it. A state that its quote contradicts is none, nor one that is only pasted. The
+    turns must be there: see ``sourced``."""
     turns = {turn.number: turn for turn in window.turns}
 
     def whole(item: Item) -> Item:
@@ -197,11 +185,9 @@ def _quoted(quote: str, text: str) -> str:
 
 
 def _sources(item: Item, window: Window) -> tuple[list[WindowTurn], str] | None:
-    """The turns an item rests on and its quote, if it occurs in them; None when no turn says what it quotes.
-
-    A quote narrows the sources to the turns that hold it: among the named ones, else among all of the window. One that
-    is only reworded (most of its terms are in the named turns) is left out, and the named turns stay.
-    """
+    """The turns an item rests on and its quote, if it occurs in them; None when no turn says what it quotes. A quote
+    narrows the sources to the turns that hold it: among the named ones, else among all of the window. One that is only
+    reworded (most of its terms are in the named turns) is left out, and the named turns stay."""
     named = [turn for turn in window.turns if turn.number in item.turns]
     quote = clean(item.quote).strip()
     if not _squeezed(quote):
@@ -255,11 +241,9 @@ def _without_ids(text: str, window: Window) -> str:
 def to_candidates(
     answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId], source: Source = Source.MODEL
 ) -> list[Candidate]:
-    """Candidates of a checked answer, which ``source`` gave; ``cells`` maps the window's cell numbers to ids.
-
-    An item belongs to the cell of its first source turn; its item number counts within that cell. An item
-    whose quote no turn has is left out: it is an invention, and its turns are remembered anyway.
-    """
+    """Candidates of a checked answer, which ``source`` gave; ``cells`` maps the window's cell numbers to ids. An item
+    belongs to the cell of its first source turn; its item number counts within that cell. An item whose quote no turn
+    has is left out: it is an invention, and its turns are remembered anyway."""
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []
     for item in answer.items:

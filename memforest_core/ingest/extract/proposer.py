@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window
 from memforest_core.errors import ContentFault
@@ -37,29 +36,6 @@ class Proposal:
     left_out: str = ""
 
 
-class Proposer(Protocol):
-    """Extracts facts from windows."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model, as part of cache keys."""
-        ...
-
-    @property
-    def system(self) -> str:
-        """The fixed part of the prompt, as part of cache keys."""
-        ...
-
-    def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
-        """The answer for a window; each call made is added to ``calls``, also when it fails.
-
-        ``attributes`` are names that the forest uses for states, suggested for this window's.
-
-        Raises ContentFault when no usable answer came after the repairs, and the model errors.
-        """
-        ...
-
-
 class OfflineProposer:
     """Deterministic rules; no network, no key, no cost."""
 
@@ -67,6 +43,7 @@ class OfflineProposer:
     system = ""
 
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
+        """The answer for a window; makes no calls."""
         return Proposal(propose(window), repaired=False)
 
 
@@ -81,11 +58,15 @@ class ModelProposer:
 
     @property
     def model(self) -> str:
+        """The name of the model, as part of cache keys."""
         return self._chat.model_name(Step.EXTRACT)
 
     def propose(self, window: Window, calls: list[CallRecord], attributes: Sequence[str] = ()) -> Proposal:
+        """The answer for a window; each call made is added to ``calls``, also when it fails. ``attributes`` are names
+        that the forest uses for states, suggested for this window's. Raises ContentFault when no usable answer came
+        after the repairs, and the model errors."""
         made = len(calls)
-        reading = self._read(window, calls, attributes, self._repairs)
+        reading = self._read(window, calls, attributes)
         cut = f"the answer was cut after {len(reading.answer.items)} items" if reading.cut else ""
         left_out = ", ".join(filter(None, (described(reading.faults), cut)))
         return Proposal(completed(reading.answer, window), len(calls) - made > 1, left_out)
@@ -95,17 +76,13 @@ class ModelProposer:
         window: Window,
         calls: list[CallRecord],
         attributes: Sequence[str],
-        repairs: int,
         known: frozenset[tuple[object, ...]] = frozenset(),
     ) -> Reading[ExtractionAnswer]:
-        """What can be used of the answer for a window.
-
-        The items in front of the end of an answer that was cut off are whole and in the order of the turns: only the
-        turns from the last of them on are sent once more, as a smaller window, while that gives items that are
-        not ``known``. Where the last of them is of the first turn, no window is smaller: the same one is repaired
-        first, as that turn may have more. Raises ContentFault.
-        """
-        first = self._call(window, calls, attributes, repairs)
+        """What can be used of the answer for a window. Raises ContentFault."""
+        # The items in front of the end of an answer that was cut off are whole and in the order of the turns: only the
+        # turns from the last of them on are sent once more, as a smaller window, while that gives items that are not
+        # known. Where the last of them is of the first turn, no window is smaller: the same one is repaired first.
+        first = self._call(window, calls, attributes)
         last = max((number for item in first.answer.items for number in item.turns), default=0)
         left = tuple(turn for turn in window.turns if turn.number >= last)
         left = left if len(left) < len(window.turns) else left[1:]
@@ -115,7 +92,7 @@ class ModelProposer:
         before = (*window.context, *window.turns[: -len(left)])[-CONTEXT_TURNS:]
         try:
             rest = replace(window, context=before, turns=left)
-            more = self._read(rest, calls, attributes, repairs, known | found.keys())
+            more = self._read(rest, calls, attributes, known | found.keys())
         except ContentFault:
             return first
         found |= {(item.text, *item.turns): item for item in more.answer.items}
@@ -124,11 +101,9 @@ class ModelProposer:
         answer = ExtractionAnswer(items=[*found.values()][:MAX_ITEMS], summaries=summaries)
         return replace(more, answer=answer, faults=first.faults + more.faults)
 
-    def _call(
-        self, window: Window, calls: list[CallRecord], attributes: Sequence[str], repairs: int
-    ) -> Reading[ExtractionAnswer]:
-        """What can be used of one answer. It is repaired when more items are lost than are there: fewer are not worth a
-        call. Raises ContentFault when nothing can be used."""
+    def _call(self, window: Window, calls: list[CallRecord], attributes: Sequence[str]) -> Reading[ExtractionAnswer]:
+        """What can be used of one answer, which is repaired when more items are lost than are there. Raises
+        ContentFault."""
         messages = (
             Message("system", system_for(window, self.system)),
             Message("user", render_window(window, attributes)),
@@ -147,7 +122,7 @@ class ModelProposer:
             if reading.cut and not answer.items:
                 raise ContentFault("the answer was cut before its first item ended")
             last = max((number for item in answer.items for number in item.turns), default=0)
-            if reading.cut and last <= window.turns[0].number and len(partial) <= repairs:
+            if reading.cut and last <= window.turns[0].number and len(partial) <= self._repairs:
                 raise ContentFault(f"the answer was cut after {len(answer.items)} items")
             return reading
 
@@ -155,9 +130,13 @@ class ModelProposer:
         name = input_hash(window, self.model, self.system).hex()
         request = ChatRequest(Step.EXTRACT, messages, self._schema, "extraction", input=name)
         try:
-            return repaired(self._chat, request, checked, calls, repairs + 1)[0]
+            return repaired(self._chat, request, checked, calls, self._repairs + 1)[0]
         except ContentFault:
             best = max(partial, key=lambda each: len(each.answer.items), default=None)
             if best is None or not best.answer.items:
                 raise
             return best
+
+
+Proposer = OfflineProposer | ModelProposer
+"""Extracts facts from windows."""

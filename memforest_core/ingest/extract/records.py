@@ -65,10 +65,8 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """What extraction made of a window: results per cell, vectors by text.
-
-    ``answer`` is the validated answer to keep under ``input_hash``, or None when it came from there.
-    """
+    """What extraction made of a window: results per cell, vectors by text. ``answer`` is the validated answer to keep
+    under ``input_hash``, or None when it came from there."""
 
     cells: tuple[CellResult, ...]
     vectors: Mapping[str, Vectors]

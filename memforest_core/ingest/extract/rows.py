@@ -156,13 +156,10 @@ class ExtractRows(VectorRows):
         settings: ExtractSettings,
         fault: tuple[str | None, str | None] = (None, None),
     ) -> bool:
-        """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
-
-        ``fault``: code and text of the error for which it was given up (a dead letter too), or of what was left out.
-
-        Cells stored word by word are extracted once more, after a delay that doubles. Candidates that are in the trees
-        are moved aside, to items below zero, until the reducer has taken them out.
-        """
+        """Store a window's candidates and end its lease; False when the lease was lost meanwhile. ``fault``: code and
+        text of the error for which it was given up (a dead letter too), or of what was left out. Cells stored word by
+        word are extracted once more, after a delay that doubles. Candidates that are in the trees are moved aside, to
+        items below zero, until the reducer has taken them out."""
         # The forest is locked before its cells, as everywhere: a deletion locks it first.
         if not self.hold_forests([window.forest_id]):
             return False
@@ -202,26 +199,15 @@ class ExtractRows(VectorRows):
         self.put_vectors(model, own)
         self.drop_unused(window.forest_id, forgotten)
         if result.answer is not None and result.input_hash is not None:
-            self._db.execute(
-                insert(m.ExtractionCache)
-                .values(
-                    tenant_id=self._tenant,
-                    input_hash=result.input_hash,
-                    answer=dict(result.answer),
-                    forest_id=window.forest_id,
-                    session_id=window.session_id,
-                )
-                .on_conflict_do_nothing()
-            )
+            of = {"forest_id": window.forest_id, "session_id": window.session_id, "answer": dict(result.answer)}
+            paid = insert(m.ExtractionCache).values(tenant_id=self._tenant, input_hash=result.input_hash, **of)
+            self._db.execute(paid.on_conflict_do_nothing())
         return True
 
     def _clear_candidates(self, cells: Sequence[CellId]) -> set[bytes]:
         """Delete the cells' candidates that are not in the trees, and move the others below item 0; hashes of deleted
-        texts.
-
-        Candidates below item 0 are deleted by the reducer, which has locked the forest; their occurrences follow by the
-        foreign key. Corrected candidates stay: a correction overrides extraction.
-        """
+        texts. Candidates below item 0 are deleted by the reducer, which has locked the forest; their occurrences follow
+        by the foreign key. Corrected candidates stay: a correction overrides extraction."""
         k, o = m.CandidateRow, m.OccurrenceRow
         old = (k.tenant_id == self._tenant, among(k.cell_id, cells), k.item.between(0, CORRECTED_ITEM - 1))
         placed = sa.exists().where(o.tenant_id == self._tenant, o.cell_id == k.cell_id, o.item == k.item)

@@ -13,8 +13,6 @@ from itertools import accumulate
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Candidate, Outcome, Source
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
@@ -24,7 +22,6 @@ from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import TIMED_OUT, ContentFault, MemForestError, StoreUnavailable
 from memforest_core.ingest.extract.answer_checks import to_candidates, verbatim
 from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer, input_hash
-from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import NO_FOREST, ExtractRows
@@ -35,8 +32,6 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import CRASHED, Decision, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 STEP = "extract"
@@ -139,10 +134,8 @@ class ExtractionService:
         rng: random.Random,
         telemetry: Telemetry = SILENT,
         timeout_s: float = math.inf,
-        only_english: str = "",
     ) -> None:
-        """``timeout_s``: of one call of the proposer's model; ``only_english``: what sessions in other languages go
-        without, to be logged."""
+        """``timeout_s``: of one call of the proposer's model."""
         self._size = WindowSize(timeout_s)
         self._engine = engine
         self._proposer = proposer
@@ -153,8 +146,6 @@ class ExtractionService:
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
         self._after = NO_FOREST
-        self._only_english = only_english
-        self._warned: set[TenantId] = set()
 
     def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
         """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
@@ -164,12 +155,12 @@ class ExtractionService:
             claim = rows.claim_window(worker, self._settings.lease_s, self._after)
             # After the last forest the next claim begins with the first one again.
             self._after = claim.forest_id if claim is not None and claim.forest_id > self._after else NO_FOREST
-            cached = self._paid(rows, claim) if claim is not None else None
-            if claim is not None and cached is None and self._cached:
+            if claim is None:
+                return Extraction(Extracted.NOTHING)
+            cached = rows.cached_answer(self._key(window_of(claim)[0])) if self._cached else None
+            if cached is None and self._cached:
                 attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)
                 claim = rows.shorten_window(claim, self._size.fitting(window_of(claim)[0]))
-        if claim is None:
-            return Extraction(Extracted.NOTHING)
         settled = False
         if cached is not None:
             self._telemetry.saved_call(STEP, tenant)
@@ -186,11 +177,8 @@ class ExtractionService:
             if not settled:
                 self._crashed(tenant, claim)
 
-    def _paid(self, rows: ExtractRows, claim: ClaimedWindow) -> Mapping[str, object] | None:
-        """The answer to this window, if it was paid for before."""
-        if not self._cached:
-            return None
-        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
+    def _key(self, window: Window) -> bytes:
+        return input_hash(window, self._proposer.model, self._proposer.system)
 
     def _extract(
         self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None, attributes: Sequence[str]
@@ -268,10 +256,6 @@ class ExtractionService:
             proposal = self._proposer.propose(window, calls, attributes)
             answer, left_out = proposal.answer, proposal.left_out
             outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
-        said = " ".join(turn.text for turn in window.turns if turn.role is Role.USER)
-        if self._only_english and tenant not in self._warned and not is_english(said):
-            self._warned.add(tenant)
-            log.warning("session_not_english", session=str(claim.session_id), means=self._only_english)
         candidates = to_candidates(answer, window, cells, Source.MODEL if self._cached else Source.RULES)
         summaries = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
         known: frozenset[str] = frozenset()
@@ -282,8 +266,7 @@ class ExtractionService:
         result = replace(self._result(cells, candidates, summaries, outcome, calls, known), left_out=left_out)
         if cached is not None or not self._cached:
             return result
-        key = input_hash(window, self._proposer.model, self._proposer.system)
-        return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
+        return replace(result, input_hash=self._key(window), answer=answer.model_dump(mode="json"))
 
     def _result(
         self,
@@ -304,29 +287,18 @@ class ExtractionService:
             embedded = self._statements.embed(missing, parts_of(each.statement for each in candidates))
             calls.append(embedded.record)
             vectors = dict(zip(missing, embedded.vectors, strict=True))
-        return WindowResult(
-            cells=tuple(
-                CellResult(
-                    cell_id=cell,
-                    outcome=outcome if by_cell[cell] or outcome is not Outcome.OK else Outcome.EMPTY,
-                    summary=summaries.get(number, ""),
-                    candidates=tuple(by_cell[cell]),
-                )
-                for number, cell in cells.items()
-            ),
-            vectors=vectors,
-        )
+
+        def of(number: int, cell: CellId) -> CellResult:
+            ended = Outcome.EMPTY if outcome is Outcome.OK and not by_cell[cell] else outcome
+            return CellResult(cell, ended, summaries.get(number, ""), tuple(by_cell[cell]))
+
+        return WindowResult(tuple(of(number, cell) for number, cell in cells.items()), vectors)
 
     def _failed(
         self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
     ) -> Extraction:
-        decision = decide(
-            error,
-            attempts=claim.attempts,
-            max_attempts=self._settings.max_attempts,
-            divisible=len(claim.cells) > 1,
-            jitter=self._rng.random(),
-        )
+        tries = {"attempts": claim.attempts, "max_attempts": self._settings.max_attempts}
+        decision = decide(error, **tries, divisible=len(claim.cells) > 1, jitter=self._rng.random())
         self._telemetry.called(tenant, calls)
         if decision.verdict is Verdict.DEAD and not claim.retries_verbatim:
             self._telemetry.buried(STEP, tenant, error.code)
@@ -341,9 +313,7 @@ class ExtractionService:
                 # The fallback needs vectors; without an embedder the window waits for it.
                 if isinstance(unembedded, ContentFault):
                     raise
-                most = self._settings.max_attempts
-                ends = decide(unembedded, attempts=claim.attempts, max_attempts=most, divisible=False, jitter=0.0)
-                if ends.verdict is not Verdict.DEGRADE:
+                if decide(unembedded, **tries, divisible=False, jitter=0.0).verdict is not Verdict.DEGRADE:
                     self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
                     return self._failed(tenant, claim, failed_call(unembedded), unembedded)
                 error, decision = unembedded, Decision(Verdict.DEAD)

@@ -15,17 +15,18 @@ their metadata are not shown.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from hashlib import sha256
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.file_items import (
-    Conversations,
     Converted,
     Item,
     MessageFields,
@@ -117,10 +118,8 @@ _UTC = ZoneInfo("UTC")
 
 def mem0(values: Iterable[Value | Refused], owner: str | None) -> Iterator[Item]:
     """A session for each owner and day (UTC) on which memories were made, with a turn for each memory, oldest first.
-
     The owner is the memory's user, else its agent, else the given one. All memories are held until the end: the days
-    come in any order. A memory that is in the file twice is taken once.
-    """
+    come in any order. A memory that is in the file twice is taken once."""
     days: dict[tuple[str, str], dict[str, tuple[int, str, list[TurnInput]]]] = {}
     for value in values:
         if isinstance(value, Refused):
@@ -166,7 +165,17 @@ _SHAREGPT_ROLES = {
     "system": "system",
     **dict.fromkeys(("function_call", "function", "observation", "tool"), "tool"),
 }
-sharegpt = Conversations("sharegpt", "conversations", MessageFields("value", "from", _SHAREGPT_ROLES))
+_SHAREGPT = MessageFields("value", "from", _SHAREGPT_ROLES)
+
+
+def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
+    """The session of a conversation; one without an id is named by its content."""
+    conversation = mapping_of(value.content, "A conversation")
+    turns: list[TurnInput] = []
+    for number, raw in enumerate(list_of(conversation.get("conversations"), "conversations"), start=1):
+        turns += _SHAREGPT.turns(raw, f"Turn {number}")
+    name = name_of(conversation.get("id")) or f"sharegpt-{sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
+    yield session_of(value.position, owner, name, turns)
 
 
 def _dated(

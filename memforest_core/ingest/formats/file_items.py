@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -153,27 +151,6 @@ class MessageFields:
             metadata={name: message[name] for name in self.metadata if message.get(name)},
             name=name_of(message.get(self.name)),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Conversations:
-    """Reads a format whose items are conversations: where their id and messages are. A ``Reader``."""
-
-    format: str
-    """Begins the name of a conversation without an id, which is named by its content."""
-    messages: str
-    fields: MessageFields
-    id: str = "id"
-
-    def __call__(self, value: Value, owner: str | None) -> Iterator[Item]:
-        conversation = mapping_of(value.content, "A conversation")
-        turns: list[TurnInput] = []
-        for number, raw in enumerate(list_of(conversation.get(self.messages), self.messages), start=1):
-            turns += self.fields.turns(raw, f"Turn {number}")
-        name = name_of(conversation.get(self.id))
-        if name is None:
-            name = f"{self.format}-{hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
-        yield session_of(value.position, owner, name, turns)
 
 
 def turns_of(

@@ -42,50 +42,35 @@ OWN_LINES = "jsonl"
 
 _KEYS: tuple[tuple[str, Format | None], ...] = (
     ("turns", None),
-    ("lc", Format.LANGCHAIN),
-    ("data", Format.LANGCHAIN),
-    ("messages", Format.HISTORY),
-    ("sessions", Format.HISTORY),
-    ("content", Format.HISTORY),
-    ("message", Format.HISTORY),
-    ("session_id", None),
-    ("owner", None),
-    ("mapping", Format.OPENAI),
-    ("current_node", Format.OPENAI),
-    ("haystack_sessions", Format.LONGMEMEVAL),
-    ("question_id", Format.LONGMEMEVAL),
+    ("lc data", Format.LANGCHAIN),
+    ("messages sessions content message", Format.HISTORY),
+    ("session_id owner", None),
+    ("mapping current_node", Format.OPENAI),
+    ("haystack_sessions question_id", Format.LONGMEMEVAL),
     ("conversations", Format.SHAREGPT),
-    ("conversation", Format.LOCOMO),
-    ("qa", Format.LOCOMO),
-    ("memory", Format.MEM0),
-    ("results", Format.MEM0),
-    ("memories", Format.MEM0),
+    ("conversation qa", Format.LOCOMO),
+    ("memory results memories", Format.MEM0),
     ("title", Format.OPENAI),
 )
 """Keys of a file's first object, the surer ones first, and their formats; None is our own lines."""
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
 
 
+def formats_of(head: bytes) -> list[Format | None]:
+    """The formats that a file's beginning may be of, the surest first; None is our own lines."""
+    if head.startswith(MAGIC):
+        return [Format.SQLITE]
+    keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
+    return [format_ for marks, format_ in _KEYS if keys & set(marks.split())]
+
+
 def recognized(head: bytes) -> Format | None:
     """The format recognized by a file's beginning; None for our own lines. Raises InvalidInput when it is unknown."""
-    found = _formats_of(head)
+    found = formats_of(head)
     if not found:
         names = ", ".join([OWN_LINES, *Format])
         raise InvalidInput(f"Give --format: the file's beginning is none of {names}.", code="unknown_format")
     return found[0]
-
-
-def is_recognizable(head: bytes) -> bool:
-    """Whether the format can be recognized by a file's beginning."""
-    return bool(_formats_of(head))
-
-
-def _formats_of(head: bytes) -> list[Format | None]:
-    """The formats with keys of the first object, the surest first."""
-    if head.startswith(MAGIC):
-        return [Format.SQLITE]
-    keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
-    return [format_ for mark, format_ in _KEYS if mark in keys]
 
 
 def _first_keys(text: str) -> set[str]:
@@ -118,12 +103,10 @@ def converted(
     columns: Columns | None = None,
     path: Path | None = None,
 ) -> Iterator[Item]:
-    """The sessions in a file that is handed over in chunks, and what was refused.
-
-    ``session`` is that of a file of one conversation that names none (langchain, history), ``columns`` are names of
-    columns (history, sqlite), ``path`` is where the file is, which sqlite needs; None for a pipe. Raises InvalidInput
-    before anything is read when the format names no owner and none is given.
-    """
+    """The sessions in a file that is handed over in chunks, and what was refused. ``session`` is that of a file of one
+    conversation that names none (langchain, history), ``columns`` are names of columns (history, sqlite), ``path`` is
+    where the file is, which sqlite needs; None for a pipe. Raises InvalidInput before anything is read when the format
+    names no owner and none is given."""
     if owner is None and format_ in (Format.OPENAI, Format.SHAREGPT):
         raise InvalidInput(f"Give --owner: a file of {format_} does not say whose it is.", code="missing_owner")
     history = History(columns or Columns(), owner, session)

@@ -203,10 +203,8 @@ class History:
     session: str | None = None
 
     def convert(self, values: Iterable[Value | Refused]) -> Iterator[Item]:
-        """A session for each conversation. Rows of messages are held until the end: they come in any order.
-
-        Raises InvalidInput for bare messages whose session nobody names.
-        """
+        """A session for each conversation. Rows of messages are held until the end: they come in any order. Raises
+        InvalidInput for bare messages whose session nobody names."""
         rows: dict[str, Talk] = {}
         for value in values:
             if isinstance(value, Refused):
@@ -290,10 +288,8 @@ MAX_VALUE_BYTES = 2**26
 
 
 def from_sqlite(file: Path, history: History) -> Iterator[Item]:
-    """A session for each that messages are of; its messages in the order in which they were inserted.
-
-    Raises InvalidInput for a file that SQLite can't read or whose tables and columns are not found.
-    """
+    """A session for each that messages are of; its messages in the order in which they were inserted. Raises
+    InvalidInput for a file that SQLite can't read or whose tables and columns are not found."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row

@@ -37,12 +37,10 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[Value | Refused]:
-    """The items of a list, the objects of a file with one a line, or a single object.
-
-    ``under`` names the keys of an object (a page of an export) whose list's items are meant. A line that is no JSON, or
-    an item that is no UTF-8, is refused by its position and the others go on; where a list or an object over several
-    lines is broken, that ends the file.
-    """
+    """The items of a list, the objects of a file with one a line, or a single object. ``under`` names the keys of an
+    object (a page of an export) whose list's items are meant. A line that is no JSON, or an item that is no UTF-8, is
+    refused by its position and the others go on; where a list or an object over several lines is broken, that ends the
+    file."""
     coming, start, names = iter(chunks), b"", tuple(under)
     for chunk in coming:
         start += chunk

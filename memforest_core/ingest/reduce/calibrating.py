@@ -131,13 +131,10 @@ def score(pairs: Sequence[LabelledPair], embedder: Embedder, *, labelled: bool) 
 
 
 def derive(pairs: Sequence[ScoredPair]) -> Fractions:
-    """The thresholds of a sample; the same for the same pairs in any order.
-
-    ``scene_weak`` and ``scene_assign`` are the lowest scores that at most WEAK_RATE and ASSIGN_RATE of strangers
-    stated in the same weeks reach. ``scene_merge`` is how close the centres of two scenes of one topic are.
-
-    Raises InvalidInput when ``scene`` or ``other`` has fewer than MIN_PAIRS usable pairs.
-    """
+    """The thresholds of a sample; the same for the same pairs in any order. ``scene_weak`` and ``scene_assign`` are the
+    lowest scores that at most WEAK_RATE and ASSIGN_RATE of strangers stated in the same weeks reach. ``scene_merge`` is
+    how close the centres of two scenes of one topic are. Raises InvalidInput when ``scene`` or ``other`` has fewer than
+    MIN_PAIRS usable pairs."""
     if not all(math.isfinite(pair.routing) for pair in pairs):
         raise _unusable("The model gave a vector without direction: its cosines are not numbers.")
     related, strangers = (
@@ -164,11 +161,9 @@ def reached_by(cosines: Sequence[float], rate: float) -> float:
 
 
 def merge_cosine(related: Sequence[float]) -> float:
-    """The cosine of the centres of two scenes of MERGE_FACTS facts each that are of one topic.
-
-    Unit vectors with pairwise cosine s have centres of squared length (1 + (n - 1) s) / n, and two such centres the
-    dot product s: their cosine is n s / (1 + (n - 1) s). s is the median of one topic's pairs.
-    """
+    """The cosine of the centres of two scenes of MERGE_FACTS facts each that are of one topic. Unit vectors with
+    pairwise cosine s have centres of squared length (1 + (n - 1) s) / n, and two such centres the dot product s: their
+    cosine is n s / (1 + (n - 1) s). s is the median of one topic's pairs."""
     typical = max(0.0, median(related))
     return _round(MERGE_FACTS * typical / (1 + (MERGE_FACTS - 1) * typical))
 

@@ -47,11 +47,9 @@ def near_facts(
 
 
 def identity_span(statement: Statement) -> TimeSpan:
-    """The interval that is part of a fact's identity.
-
-    The event's own where one was resolved. An undated event happened around the day of its turn (Monday's gym is not
-    Tuesday's); an undated state has none, so that it is the same fact whenever it is repeated.
-    """
+    """The interval that is part of a fact's identity. The event's own where one was resolved. An undated event happened
+    around the day of its turn (Monday's gym is not Tuesday's); an undated state has none, so that it is the same fact
+    whenever it is repeated."""
     if statement.time.known:
         return statement.time
     if statement.attribute and statement.change is Change.NONE:
@@ -124,10 +122,8 @@ def attach(
     threshold: float,
 ) -> tuple[list[FactId], list[Fact]]:
     """Attach candidates to facts; never rewrites one. The fact of each candidate, in order, and the facts that are new.
-
-    ``stored`` are the exact ids that exist already; ``near`` are facts to compare with, and so are the batch's own
-    new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content.
-    """
+    ``stored`` are the exact ids that exist already; ``near`` are facts to compare with, and so are the batch's own new
+    ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content."""
     if not incoming:
         return [], []
     facts: dict[FactId, Fact] = {}

@@ -17,11 +17,9 @@ from memforest_core.settings import ReduceSettings
 
 
 def deserves_tree(kind: TreeKind, facts: int, sessions: int, rules: ReduceSettings, *, person: bool = False) -> bool:
-    """Whether a scope of so many ``facts`` from so many ``sessions`` has a tree from now on.
-
-    A session always has one, and so has a ``person`` (the owner or a human speaker) from the first fact; other entities
-    at 3 facts from 2 sessions (artifact), scenes at 3 facts: one of one or two says no more than its facts do.
-    """
+    """Whether a scope of so many ``facts`` from so many ``sessions`` has a tree from now on. A session always has one,
+    and so has a ``person`` (the owner or a human speaker) from the first fact; other entities at 3 facts from 2
+    sessions (artifact), scenes at 3 facts: one of one or two says no more than its facts do."""
     match kind:
         case TreeKind.SESSION:
             return True
@@ -59,11 +57,9 @@ def subject_key(statement: Statement, people: People, teller: KnownPerson | None
 
 
 def entity_scopes(statement: Statement, people: People, teller: KnownPerson | None = None) -> tuple[EntityScope, ...]:
-    """The entity scopes of a statement, the subject first; ``teller`` is the speaker who said it, if that is known.
-
-    All names of a speaker lead to one scope under the speaker's id. The owner's takes all that is about the owner:
-    also what names the owner, and what the owner says of no other speaker.
-    """
+    """The entity scopes of a statement, the subject first; ``teller`` is the speaker who said it, if that is known. All
+    names of a speaker lead to one scope under the speaker's id. The owner's takes all that is about the owner: also
+    what names the owner, and what the owner says of no other speaker."""
     scopes: dict[str, EntityScope] = {}
     for name in (statement.subject, *statement.entities):
         person, key = subject_of(name, people, teller), normalize_name(name)
@@ -84,11 +80,9 @@ def scope_of(person: KnownPerson) -> EntityScope:
 
 
 def continued(person: KnownPerson, stored: Mapping[str, int]) -> str:
-    """The key of the tree that a speaker's facts go on in.
-
-    The one under the id; where there is none the largest of those under the names, which is from before the id was
-    known. ``stored`` are the keys of the trees that there are, with their sizes.
-    """
+    """The key of the tree that a speaker's facts go on in. The one under the id; where there is none the largest of
+    those under the names, which is from before the id was known. ``stored`` are the keys of the trees that there are,
+    with their sizes."""
     own = frozenset() if person.owner else person.keys & stored.keys()
     if person.key in own or not own:
         return person.key
@@ -132,11 +126,9 @@ class Scene:
 
 
 class SceneMap:
-    """The scenes that a batch may join, while it is routed; mutated in place, in the order of the facts.
-
-    A fact joins scenes of its own domain only; facts without a domain (those that the offline rules can't name) have
-    scenes of their own. A full scene is left out, so that the next fact finds the scene that continues it.
-    """
+    """The scenes that a batch may join, while it is routed; mutated in place, in the order of the facts. A fact joins
+    scenes of its own domain only; facts without a domain (those that the offline rules can't name) have scenes of their
+    own. A full scene is left out, so that the next fact finds the scene that continues it."""
 
     def __init__(self, scenes: Sequence[Scene], rules: ReduceSettings, new_id: Callable[[], TreeId]) -> None:
         self.scenes = list(scenes)

@@ -95,23 +95,19 @@ _CANDIDATES = sa.text(f"""
 class ReduceQueueRows(TenantRows):
     """Extracted cells that wait for the reducer."""
 
+    @property
+    def _waits(self) -> tuple[sa.ColumnElement[bool], ...]:
+        return m.Cell.tenant_id == self._tenant, m.Cell.state == WorkState.DONE, ~m.Cell.placed
+
     def waiting(self, limit: int) -> WaitingForest | None:
         """Extracted cells of one forest that is not locked, at most ``limit``: live ones first, then by session."""
         forest = self._run(_PICK).first()
         if forest is None:
             return None
-        cells = self._db.execute(
-            sa.select(m.Cell.cell_id, m.Cell.extracted_at)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.forest_id == forest.forest_id,
-                m.Cell.state == WorkState.DONE,
-                ~m.Cell.placed,
-            )
-            .order_by(m.Cell.lane, m.Cell.session_id, m.Cell.ordinal)
-            .limit(limit)
-        )
-        extracted_at = {CellId(row.cell_id): row.extracted_at for row in cells}
+        c = m.Cell
+        cells = sa.select(c.cell_id, c.extracted_at).where(*self._waits, c.forest_id == forest.forest_id)
+        first = self._db.execute(cells.order_by(c.lane, c.session_id, c.ordinal).limit(limit))
+        extracted_at = {CellId(row.cell_id): row.extracted_at for row in first}
         return WaitingForest(ForestId(forest.forest_id), forest.owner, tuple(extracted_at), extracted_at)
 
     def load(self, waiting: WaitingForest, model: str) -> ReduceBatch:
@@ -132,11 +128,9 @@ class ReduceQueueRows(TenantRows):
         ).all()
         ordinals = {cell.cell_id: cell.ordinal for cell in cells}
         candidates = self._candidates(waiting, model, ordinals)
-        forest = self._db.execute(
-            sa.select(m.Forest.rules, m.Forest.state).where(
-                m.Forest.tenant_id == self._tenant, m.Forest.forest_id == waiting.forest_id
-            )
-        ).one()
+        f = m.Forest
+        own = (f.tenant_id == self._tenant, f.forest_id == waiting.forest_id)
+        forest = self._db.execute(sa.select(f.rules, f.state).where(*own)).one()
         return ReduceBatch(
             forest_id=waiting.forest_id,
             owner=waiting.owner,
@@ -171,11 +165,8 @@ class ReduceQueueRows(TenantRows):
 
     def hand_back(self, cells: Sequence[CellId]) -> None:
         """Make extracted cells wait for the reducer once more, which then attaches candidates without a fact."""
-        self._db.execute(
-            sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells), m.Cell.state == WorkState.DONE)
-            .values(placed=False)
-        )
+        own = (m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells), m.Cell.state == WorkState.DONE)
+        self._db.execute(sa.update(m.Cell).where(*own).values(placed=False))
 
     def still_waiting(self, batch: ReduceBatch) -> frozenset[CellId]:
         """Which cells of the batch are still not placed, and have the candidates that were loaded."""
@@ -196,13 +187,10 @@ class ReduceQueueRows(TenantRows):
 
     def set_placed(self, cells: Sequence[CellId]) -> list[float]:
         """Note that the cells are in the trees; their ages in seconds, apart from those extracted again."""
-        age = sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at)
-        placed = self._db.execute(
-            sa.update(m.Cell)
-            .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
-            .values(placed=True, placed_at=sa.func.clock_timestamp())
-            .returning(age.label("age"), m.Cell.agains)
-        )
+        c, now = m.Cell, sa.func.clock_timestamp()
+        own = sa.update(c).where(c.tenant_id == self._tenant, among(c.cell_id, cells))
+        age = sa.func.extract("epoch", now - c.created_at).label("age")
+        placed = self._db.execute(own.values(placed=True, placed_at=now).returning(age, c.agains))
         return [float(row.age) for row in placed if row.agains == 0]
 
     def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
@@ -211,29 +199,15 @@ class ReduceQueueRows(TenantRows):
         if lock_forest(self._db, self._tenant, waiting.forest_id, wait=False) is None:
             return False
         (cell,) = waiting.cells
-        buried = self._db.execute(
-            sa.update(m.Cell)
-            .where(
-                m.Cell.tenant_id == self._tenant,
-                m.Cell.cell_id == cell,
-                m.Cell.state == WorkState.DONE,
-                ~m.Cell.placed,
-                m.Cell.extracted_at == waiting.extracted_at[cell],
-            )
-            .values(state=WorkState.DEAD, outcome="dead", error_code=code, error_text=text)
-        )
-        return buried.rowcount == 1
+        same = (m.Cell.cell_id == cell, m.Cell.extracted_at == waiting.extracted_at[cell])
+        dead = {"state": WorkState.DEAD, "outcome": "dead", "error_code": code, "error_text": text}
+        return self._db.execute(sa.update(m.Cell).where(*self._waits, *same).values(**dead)).rowcount == 1
 
     def delay_forest(self, forest: ForestId, delay_s: float) -> None:
         """Look at this forest again later, if cells of it still wait: else nothing delays cells that come next."""
-        waits = sa.exists().where(
-            m.Cell.tenant_id == self._tenant, m.Cell.forest_id == forest, m.Cell.state == WorkState.DONE, ~m.Cell.placed
-        )
-        self._db.execute(
-            sa.update(m.Forest)
-            .where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, waits)
-            .values(reduce_available_at=seconds_from_now(delay_s))
-        )
+        f, waits = m.Forest, sa.exists().where(*self._waits, m.Cell.forest_id == forest)
+        own = sa.update(f).where(f.tenant_id == self._tenant, f.forest_id == forest, waits)
+        self._db.execute(own.values(reduce_available_at=seconds_from_now(delay_s)))
 
 
 _UNSEEN = sa.text("""
@@ -268,20 +242,17 @@ class FactRows(TenantRows):
 
     def stored_facts(self, ids: Sequence[FactId]) -> frozenset[FactId]:
         """Which of these facts exist."""
-        rows = self._db.scalars(
-            sa.select(m.FactRow.fact_id).where(m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, ids))
-        )
-        return frozenset(FactId(id_) for id_ in rows)
+        x = m.FactRow
+        own = sa.select(x.fact_id).where(x.tenant_id == self._tenant, among(x.fact_id, ids))
+        return frozenset(FactId(id_) for id_ in self._db.scalars(own))
 
     def known_facts(self, ids: Sequence[FactId], model: str) -> list[Known]:
         """Those of the stored facts that are not superseded, with their vectors."""
         if not ids:
             return []
-        rows = self._db.execute(
-            sa.select(m.FactRow.fact_id, m.FactRow.forest_id, m.FactRow.statement, m.FactRow.text_hash).where(
-                m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, ids), m.FactRow.superseded_at.is_(None)
-            )
-        ).all()
+        x = m.FactRow
+        own = (x.tenant_id == self._tenant, among(x.fact_id, ids), x.superseded_at.is_(None))
+        rows = self._db.execute(sa.select(x.fact_id, x.forest_id, x.statement, x.text_hash).where(*own)).all()
         keys = [(ForestId(row.forest_id), bytes(row.text_hash)) for row in rows]
         vectors = VectorRows(self._db, self._tenant).vectors_by_hash(model, keys)
         return [
@@ -366,7 +337,8 @@ _EVIDENCE = sa.text("""
     """)
 
 _MEMBERS = sa.text("""
-    SELECT p.tree_id, x.fact_id, x.key_time, x.key_ordinal, x.key_item, x.time_start, x.time_end, x.mentioned_at
+    SELECT p.tree_id, x.fact_id, x.key_time, x.key_ordinal, x.key_item, coalesce(x.time_start, x.mentioned_at) AS start,
+           x.time_end
       FROM memforest.placement p JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
      WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
     """)
@@ -385,9 +357,8 @@ class ScopeRows(TenantRows):
         """Stored scopes among these."""
         if not ids:
             return {}
-        rows = self._db.execute(
-            sa.select(m.Tree.__table__).where(m.Tree.tenant_id == self._tenant, among(m.Tree.tree_id, ids))
-        ).all()
+        own = (m.Tree.tenant_id == self._tenant, among(m.Tree.tree_id, ids))
+        rows = self._db.execute(sa.select(m.Tree.__table__).where(*own)).all()
         return {
             TreeId(row.tree_id): ScopeHead(TreeKind(row.kind), row.label, head_of(row) if row.root_id else None)
             for row in rows
@@ -422,18 +393,11 @@ class ScopeRows(TenantRows):
 
     def _scenes(self, forest: ForestId, which: sa.ColumnElement[bool], most: int | None = None) -> list[Scene]:
         r = m.Tree
-        found = self._db.execute(
-            sa.select(r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count, r.cold_at)
-            .where(
-                r.tenant_id == self._tenant,
-                r.forest_id == forest,
-                r.kind == TreeKind.SCENE,
-                r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE)),
-                which,
-            )
-            .order_by(r.time_end.desc(), r.tree_id)
-            .limit(most)
-        ).all()
+        scene = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == TreeKind.SCENE)
+        lives = r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE))
+        columns = (r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count, r.cold_at)
+        own = sa.select(*columns).where(*scene, lives, which).order_by(r.time_end.desc(), r.tree_id)
+        found = self._db.execute(own.limit(most)).all()
         # A scene without a tree has as many facts as members.
         waiting = self.evidence([TreeId(row.tree_id) for row in found if row.root_id is None])
         return [
@@ -452,12 +416,8 @@ class ScopeRows(TenantRows):
     def tags(self, scenes: Sequence[TreeId]) -> dict[TreeId, str]:
         """The tags of those of these scenes that have some."""
         r = m.Tree
-        found = self._db.execute(
-            sa.select(r.tree_id, r.tags).where(
-                r.tenant_id == self._tenant, among(r.tree_id, scenes), r.tags.is_not(None)
-            )
-        )
-        return {TreeId(row.tree_id): row.tags for row in found}
+        own = (r.tenant_id == self._tenant, among(r.tree_id, scenes), r.tags.is_not(None))
+        return {TreeId(row.tree_id): row.tags for row in self._db.execute(sa.select(r.tree_id, r.tags).where(*own))}
 
     def set_tags(self, scene: TreeId, tags: str | None) -> None:
         """Set a scene's tags."""
@@ -468,9 +428,8 @@ class ScopeRows(TenantRows):
     def last_scene(self, forest: ForestId) -> int:
         """The highest number that a scene of the forest has had; the caller has locked the forest."""
         f = m.Forest
-        return int(
-            self._db.scalar(sa.select(f.scene_seq).where(f.tenant_id == self._tenant, f.forest_id == forest)) or 0
-        )
+        own = sa.select(f.scene_seq).where(f.tenant_id == self._tenant, f.forest_id == forest)
+        return int(self._db.scalar(own) or 0)
 
     def set_last_scene(self, forest: ForestId, number: int) -> None:
         """Store the highest number that a scene of the forest has had."""
@@ -517,12 +476,9 @@ class ScopeRows(TenantRows):
             return
         r = m.Tree
         own = sa.update(r).where(r.tenant_id == self._tenant, r.forest_id == forest, r.kind == TreeKind.ENTITY)
-        self._db.execute(
-            own.where(r.scope_key == sa.bindparam("key"), r.label != sa.bindparam("name")).values(
-                label=sa.bindparam("name")
-            ),
-            [{"key": key, "name": name} for key, name in sorted(names.items())],
-        )
+        name = sa.bindparam("name", type_=sa.Text())
+        renaming = own.where(r.scope_key == sa.bindparam("key"), r.label != name).values(label=name)
+        self._db.execute(renaming, [{"key": key, "name": name} for key, name in sorted(names.items())])
 
     def add_members(self, members: Sequence[Member], growing: Collection[TreeId]) -> None:
         """Note which scopes hold which payloads, and their leaves in the trees that are ``growing``; those of others
@@ -549,8 +505,7 @@ class ScopeRows(TenantRows):
             return {}
         found: dict[TreeId, list[tuple[PayloadId, Key, int, int]]] = defaultdict(list)
         for row in self._run(_MEMBERS, ids=list(ids)):
-            key = Key(row.key_time, row.key_ordinal, row.key_item, row.fact_id.hex)
-            start = row.time_start or row.mentioned_at
+            key, start = Key(row.key_time, row.key_ordinal, row.key_item, row.fact_id.hex), row.start
             found[TreeId(row.tree_id)].append(
                 (PayloadId(row.fact_id), key, micros(start), micros(row.time_end or start))
             )
@@ -559,9 +514,8 @@ class ScopeRows(TenantRows):
     def move_members(self, absorbed: TreeId, target: TreeId) -> None:
         """The members of a scope become those of the target; its tree ends with ``write_trees``."""
         self._run(_MOVE_MEMBERS, absorbed=absorbed, target=target)
-        self._db.execute(
-            sa.delete(m.Placement).where(m.Placement.tenant_id == self._tenant, m.Placement.tree_id == absorbed)
-        )
+        p = m.Placement
+        self._db.execute(sa.delete(p).where(p.tenant_id == self._tenant, p.tree_id == absorbed))
 
 
 _REVIVE = sa.text("""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 import structlog
 
@@ -16,7 +17,7 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.reduce.canonical import near_facts
 from memforest_core.ingest.reduce.placing import Placing, retire
 from memforest_core.ingest.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest, ruled
-from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.ingest.reduce.rows import ReduceQueueRows, ReduceRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import Settings
@@ -25,6 +26,8 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 BATCH_CELLS = 256
 """Cells of one batch."""
@@ -87,13 +90,14 @@ class ReductionService:
         except PermanentError as error:
             log.warning("batch_refused", forest=str(waiting.forest_id), cells=len(waiting.cells), code=error.code)
             if len(waiting.cells) == 1:
-                if not self._bury(tenant, waiting, error):
+                fault = error.code, error.message
+                if not self._queue(tenant, lambda queue: queue.bury_cell(waiting, *fault)):
                     return Reduction(Reduced.BUSY, waiting.forest_id)
                 self._telemetry.buried(STEP, tenant, error.code)
                 return Reduction(Reduced.DONE, waiting.forest_id)
         except RetryableError as error:
             self._telemetry.retried(STEP, tenant, error.code)
-            self._delay(tenant, waiting.forest_id)
+            self._queue(tenant, lambda queue: queue.delay_forest(waiting.forest_id, FAILED_DELAY_S))
             raise
         half = len(waiting.cells) // 2
         first, second = (
@@ -104,14 +108,9 @@ class ReductionService:
         return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts)
 
     @repeated
-    def _delay(self, tenant: TenantId, forest: ForestId) -> None:
+    def _queue(self, tenant: TenantId, act: Callable[[ReduceQueueRows], T]) -> T:
         with ReduceRows.opened(self._engine, tenant) as rows:
-            rows.queue.delay_forest(forest, FAILED_DELAY_S)
-
-    @repeated
-    def _bury(self, tenant: TenantId, waiting: WaitingForest, error: PermanentError) -> bool:
-        with ReduceRows.opened(self._engine, tenant) as rows:
-            return rows.queue.bury_cell(waiting, error.code, error.message)
+            return act(rows.queue)
 
     @repeated
     def _drain_whole(self, tenant: TenantId, waiting: WaitingForest, lease: PointLease | None) -> Reduction:
@@ -123,7 +122,7 @@ class ReductionService:
             except MemForestError as error:
                 # The embedder failed, not the cells.
                 self._telemetry.retried(STEP, tenant, error.code)
-                self._delay(tenant, waiting.forest_id)
+                self._queue(tenant, lambda queue: queue.delay_forest(waiting.forest_id, FAILED_DELAY_S))
                 return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
             near = near_facts(self._index, tenant, batch, settings.reduce)
@@ -152,25 +151,14 @@ class ReductionService:
         vectors: Mapping[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
 
         def complete(waiting: WaitingCandidate) -> WaitingCandidate:
-            said = waiting.candidate.statement
+            said, vector, routing = waiting.candidate.statement, waiting.vector, waiting.routing_vector
+            vector = vectors[said.text] if vector is None else vector
             return replace(
-                waiting,
-                vector=waiting.vector if waiting.vector is not None else vectors[said.text],
-                routing_vector=waiting.routing_vector
-                if waiting.routing_vector is not None
-                else vectors[said.routing_text],
+                waiting, vector=vector, routing_vector=vectors[said.routing_text] if routing is None else routing
             )
 
         cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
         return replace(batch, cells=tuple(cells)), (vectors, embedded.record)
-
-    def _store(self, rows: ReduceRows, batch: ReduceBatch, made: Made) -> None:
-        """Store the vectors that were missing, of what still waits."""
-        vectors, record = made
-        said = [waiting.candidate.statement for cell in batch.cells for waiting in cell.candidates]
-        texts = {text for each in said for text in (each.text, each.routing_text)} & vectors.keys()
-        own = {OwnText(batch.forest_id, text): vectors[text] for text in sorted(texts)}
-        rows.store_vectors(self._model, own, record, batch.forest_id)
 
     def _spans(self, batch: ReduceBatch) -> ExitStack:
         """One span in the trace of each session that the batch has cells of."""
@@ -193,7 +181,11 @@ class ReductionService:
         if not batch.cells:
             return Reduction(Reduced.DONE, batch.forest_id), ()
         if made is not None:
-            self._store(rows, batch, made)
+            vectors, record = made
+            said = [one.candidate.statement for cell in batch.cells for one in cell.candidates]
+            texts = {text for each in said for text in (each.text, each.routing_text)} & vectors.keys()
+            own = {OwnText(batch.forest_id, text): vectors[text] for text in sorted(texts)}
+            rows.store_vectors(self._model, own, record, batch.forest_id)
         compared = {
             fact.id: fact
             for fact in (

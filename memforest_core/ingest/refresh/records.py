@@ -61,10 +61,8 @@ class ChildText:
 
 @dataclass(frozen=True, slots=True)
 class ReadyNode:
-    """A claimed node: the version it had then, and what was read since.
-
-    ``stale`` is True when children were not clean and the node was taken all the same, past the maximum staleness.
-    """
+    """A claimed node: the version it had then, and what was read since. ``stale`` is True when children were not clean
+    and the node was taken all the same, past the maximum staleness."""
 
     id: NodeId
     tree_id: TreeId

@@ -162,13 +162,10 @@ class RefreshRows(VectorRows):
     def claim_ready(
         self, worker: WorkerId, limit: int, lease_s: float, stale_s: float
     ) -> tuple[LeaseToken, list[ReadyNode]]:
-        """Take nodes of due trees that are dirty and have no dirty child, the lowest level first.
-
-        Their inputs are read in a transaction of their own: until the end of this one writers of their trees wait.
-
-        A node whose refresh has failed before comes alone. In a tree first marked more than twice ``stale_s`` ago,
-        dirty children do not hold a node back.
-        """
+        """Take nodes of due trees that are dirty and have no dirty child, the lowest level first. Their inputs are read
+        in a transaction of their own: until the end of this one writers of their trees wait. A node whose refresh has
+        failed before comes alone. In a tree first marked more than twice ``stale_s`` ago, dirty children do not hold a
+        node back."""
         token = LeaseToken(uuid4())
         leased = {"token": token, "worker": worker, "lease": lease_s}
         rows = self._lease(leased | {"stale": stale_s, "n": limit, "tried": 0, "most": 0})
@@ -198,9 +195,8 @@ class RefreshRows(VectorRows):
                 if row.payload_id in payloads:
                     children[row.parent_id].append(payloads[row.payload_id])
             elif row.terms is not None:
-                children[row.parent_id].append(
-                    ChildText(row.text, from_bytes(row.pooled), unpack_counts(row.terms), row.leaf_count)
-                )
+                pooled, counts = from_bytes(row.pooled), unpack_counts(row.terms)
+                children[row.parent_id].append(ChildText(row.text, pooled, counts, row.leaf_count))
         return children
 
     def _payloads(self, ids: Sequence[UUID], model: str) -> dict[UUID, ChildText]:
@@ -208,11 +204,9 @@ class RefreshRows(VectorRows):
         if not ids:
             return {}
         drafts: dict[UUID, tuple[ForestId, str, str, str]] = {}
-        for cell in self._db.execute(
-            sa.select(m.Cell.cell_id, m.Cell.forest_id, m.Cell.text, m.Cell.summary, m.Cell.time_start).where(
-                m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
-            )
-        ):
+        c = m.Cell
+        cells = sa.select(c.cell_id, c.forest_id, c.text, c.summary, c.time_start)
+        for cell in self._db.execute(cells.where(c.tenant_id == self._tenant, among(c.cell_id, ids))):
             indexed = cell_text(cell.text, cell.time_start.astimezone(UTC))
             shown = (cell.summary or cell.text)[:MAX_CHILD_CHARS]
             drafts[cell.cell_id] = (ForestId(cell.forest_id), shown, indexed, indexed)
@@ -232,9 +226,8 @@ class RefreshRows(VectorRows):
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Summaries already made from the same inputs."""
         paid = m.Summary
-        found = sa.select(paid.input_hash, paid.text).where(
-            paid.tenant_id == self._tenant, among(paid.input_hash, hashes)
-        )
+        own = (paid.tenant_id == self._tenant, among(paid.input_hash, hashes))
+        found = sa.select(paid.input_hash, paid.text).where(*own)
         return {bytes(row.input_hash): row.text for row in self._db.execute(found)}
 
     def save(
@@ -246,11 +239,8 @@ class RefreshRows(VectorRows):
         lease: PointLease | None = None,
     ) -> Sequence[NodeArtifact]:
         """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing, under a
-        ``lease`` if the caller indexes them.
-
-        Waits for a node that another transaction has locked only if it is the only one given: else the node is
-        returned with its lease, to be saved in a transaction of its own.
-        """
+        ``lease`` if the caller indexes them. Waits for a node that another transaction has locked only if it is the
+        only one given: else the node is returned with its lease, to be saved in a transaction of its own."""
         own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
         ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
         newer = set(
@@ -327,13 +317,10 @@ class RefreshRows(VectorRows):
     def _take(self, token: LeaseToken, nodes: Sequence[NodeId], *, wait: bool) -> set[NodeId]:
         """Lock those of the nodes that are under this lease and, unless it may ``wait``, not locked otherwise."""
         n = m.NodeRow
-        own = (
-            sa.select(n.node_id)
-            .where(n.tenant_id == self._tenant, among(n.node_id, nodes), n.lease_token == token)
-            .order_by(n.node_id)
-            .with_for_update(key_share=True, skip_locked=not wait)
-        )
-        return {NodeId(id_) for id_ in self._db.scalars(own)}
+        held = (n.tenant_id == self._tenant, among(n.node_id, nodes), n.lease_token == token)
+        own = sa.select(n.node_id).where(*held).order_by(n.node_id)
+        locked = self._db.scalars(own.with_for_update(key_share=True, skip_locked=not wait))
+        return {NodeId(id_) for id_ in locked}
 
     def _let_go(self, nodes: Collection[NodeId], values: Mapping[str, Any]) -> None:
         """End the lease of nodes that are locked."""
@@ -370,10 +357,8 @@ class RefreshRows(VectorRows):
         return found
 
     def put_titles(self, titles: Sequence[tuple[ReadyNode, Title]]) -> list[tuple[ReadyNode, Title]]:
-        """Give scenes titles, where nothing was deleted since the texts that these were made from were read.
-
-        Waits for a scene that another transaction has locked only if it is the only one given: others are returned.
-        """
+        """Give scenes titles, where nothing was deleted since the texts that these were made from were read. Waits for
+        a scene that another transaction has locked only if it is the only one given: others are returned."""
         # Locked first: the next statement then sees what their last writers left.
         held = lock_trees(self._db, self._tenant, [node.tree_id for node, _ in titles], wait=len(titles) == 1)
         mine = [(node, title) for node, title in titles if node.tree_id in held]

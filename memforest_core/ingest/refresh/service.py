@@ -99,10 +99,7 @@ class RefreshService:
         claimed: Callable[[], None] = lambda: None,
     ) -> int:
         """Refresh one batch; how many nodes were claimed (0: none is ready), after which ``claimed`` is called. Raises
-        StoreUnavailable.
-
-        Index rows of new nodes are made under the ``lease``, for a caller that indexes them.
-        """
+        StoreUnavailable. Index rows of new nodes are made under the ``lease``, for a caller that indexes them."""
         settings = self._settings
         with self._open_rows(tenant) as rows:
             token, nodes = rows.claim_ready(worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s)
@@ -363,10 +360,8 @@ class RefreshService:
 
 
 def mean_vector(children: Iterable[ChildText], leaves: Mapping[str, Vectors], dimension: int) -> Vectors:
-    """The mean of the children's pooled vectors weighted by their leaves, unit length.
-
-    ``leaves`` has vectors of leaves that have none stored yet, by the text that is embedded.
-    """
+    """The mean of the children's pooled vectors weighted by their leaves, unit length. ``leaves`` has vectors of leaves
+    that have none stored yet, by the text that is embedded."""
     total = np.zeros(dimension, np.float32)
     for child in children:
         pooled = child.pooled if child.pooled is not None else leaves.get(child.embedded)

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -21,6 +20,7 @@ from memforest_core.domain.periods import MONTHS, WEEKDAYS
 from memforest_core.domain.rendering import block
 from memforest_core.domain.text import NUMBER_WORDS, clean, clipped, is_loop, sentences, signs, terms
 from memforest_core.errors import ContentFault, ContentRefused, ContextTooLong
+from memforest_core.ingest.extract.offline.english_text import words_of
 from memforest_core.ingest.refresh.records import ReadyNode, Title, TitleSource
 from memforest_core.models.answer_reading import unwrapped
 from memforest_core.models.answers import (
@@ -40,11 +40,7 @@ TITLE_CHARS = 80
 TITLE_TERMS = 5
 _MAX_LINES = 400
 _MAX_WORD_CHARS = 30
-_FILLERS = """said say tell told ask answer mention talk speak spoke think thought know guess mean get got gonna gotta
-go goes gone went come came take took make made give gave put let keep want need try start begin began feel felt look
-see saw hear use happen remember back thing everything something stuff lot bit little new good great nice big really
-actually maybe also even still ever never always today yesterday tomorrow day week weekend month year hour minute
-morning evening night time last next ago yes yeah okay oh well thanks"""
+_FILLERS = " ".join(words_of("tells no topic"))
 _IDLE = frozenset(terms(" ".join((_FILLERS, *NUMBER_WORDS, *MONTHS, *WEEKDAYS)), ENGLISH))
 """Stems that tell no topic from another: verbs of saying and doing, words of time, fillers."""
 _SAID = re.compile(r"^[^:\n]{1,60} said: ")
@@ -52,13 +48,11 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 def title_from_terms(texts: Sequence[str], others: Sequence[TermCounts]) -> str:
-    """The most telling words of ``texts``, the best first, at most TITLE_TERMS in TITLE_CHARS characters.
-
-    Words that tell no topic from another are left out, and those that most ``others`` have, such as the owner's name. A
-    term is worth the sentences that have it, times log(1 + (n + 1) / (d + 1)): of the n ``others`` d have it too
-    (TF-IDF). A word is shown as it is written most often. Texts without such words give the beginning of the first one.
-    The same input gives the same title.
-    """
+    """The most telling words of ``texts``, the best first, at most TITLE_TERMS in TITLE_CHARS characters. Words that
+    tell no topic from another are left out, and those that most ``others`` have, such as the owner's name. A term is
+    worth the sentences that have it, times log(1 + (n + 1) / (d + 1)): of the n ``others`` d have it too (TF-IDF). A
+    word is shown as it is written most often. Texts without such words give the beginning of the first one. The same
+    input gives the same title."""
     said = [_SAID.sub("", text) for text in texts]
     lines = [line for text in said for line in sentences(text)][:_MAX_LINES]
     held: Counter[str] = Counter()
@@ -132,11 +126,9 @@ class Titles:
     """A scene's title is requested when it has so many facts, once for each of these numbers."""
 
     def title(self, node: ReadyNode, others: Sequence[TermCounts], calls: list[CallRecord]) -> Title | None:
-        """The title that the scene below this root gets; None when the one it has stays.
-
-        ``others`` are the terms of other scenes. A model that fails is no error: an earlier title of its own stays, and
-        without one the terms stand in, marked. Calls are added to ``calls``.
-        """
+        """The title that the scene below this root gets; None when the one it has stays. ``others`` are the terms of
+        other scenes. A model that fails is no error: an earlier title of its own stays, and without one the terms stand
+        in, marked. Calls are added to ``calls``."""
         texts = [child.text for child in node.children if child.text]
         if not texts:
             return None
@@ -211,24 +203,6 @@ _FRAME = f"""\
 """
 
 
-class Summarizer(Protocol):
-    """Writes a text from the texts of a node's children."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model, as part of cache keys."""
-        ...
-
-    @property
-    def paid(self) -> bool:
-        """Whether a call costs something, so that results are worth storing."""
-        ...
-
-    def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-        """A text of at most ``budget`` characters. Raises ContentFault and the model errors."""
-        ...
-
-
 class OfflineSummarizer:
     """Extractive rules."""
 
@@ -236,6 +210,7 @@ class OfflineSummarizer:
     paid = False
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
+        """A text of at most ``budget`` characters."""
         return summarize([child.text for child in node.children], budget, budget // NEWEST_SHARE)
 
 
@@ -251,9 +226,11 @@ class ModelSummarizer:
 
     @property
     def model(self) -> str:
+        """The name of the model, as part of cache keys."""
         return keyed_model(self._chat.model_name(Step.SUMMARIZE), self._own)
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
+        """A text of about ``budget`` characters. Raises ContentFault and the model errors."""
         texts = [child.text for child in node.children]
         reply = self._chat.complete(summary_request(node.kind, node.label, texts, budget, self._own))
         calls.append(reply.record)
@@ -261,6 +238,10 @@ class ModelSummarizer:
         if not text or is_loop(text):
             raise ContentFault("the summary is empty or repeats itself")
         return text[: 2 * budget]
+
+
+Summarizer = OfflineSummarizer | ModelSummarizer
+"""Writes a text from the texts of a node's children; a ``paid`` one's texts are worth storing."""
 
 
 def summary_request(kind: TreeKind, subject: str, children: Sequence[str], budget: int, own: str | None) -> ChatRequest:

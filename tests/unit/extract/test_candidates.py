@@ -98,13 +98,6 @@ def test_an_item_whose_quote_nobody_said_is_left_out() -> None:
     ]
 
 
-def test_a_quote_from_another_turn_of_the_window_names_the_source() -> None:
-    """Given an item that names turn 1, when its quote is in turn 3, then turn 3 is where it comes from."""
-    [found] = read(item("Bob adopted a dog.", turns=[1], quote="adopted a dog"))
-
-    assert (found.quote, found.turn_ordinals, found.cell_id) == ("adopted a dog", (12,), cells_of(TWO_CELLS)[2])
-
-
 @pytest.mark.parametrize(
     ("given", "speaker"),
     [("bob ", "Bob"), ("assistant", "assistant"), ("Ann", "Ann"), ("Robert", "Bob"), ("the user", "Bob"), ("", "Bob")],
@@ -154,12 +147,6 @@ def test_a_subject_called_user_is_the_speaker(subject: str) -> None:
     assert read(item(subject=subject))[0].statement.subject == "Bob"
 
 
-def test_a_subject_that_is_not_given_stays_open_and_a_speaker_is_the_turns_own() -> None:
-    [found] = read(item(turns=[2]))
-
-    assert (found.statement.subject, found.statement.speaker) == ("", "assistant")
-
-
 def test_a_date_phrase_is_resolved_against_the_turn_that_said_it_in_the_sessions_zone() -> None:
     """Given a turn at 02:00 UTC on the 9th, which is the evening of the 8th in New York."""
     zone = ZoneInfo("America/New_York")
@@ -200,11 +187,6 @@ def test_nul_and_lone_surrogates_are_removed_everywhere() -> None:
     assert set(texts) == {"ab"}
     assert said.entities == ("ab",)
     assert found.quote == "moved to Davis"
-
-
-def test_an_item_without_a_text_is_nothing() -> None:
-    """Given an empty item between two others, then the numbers have no hole."""
-    assert [each.item for each in read(item(), item("\x00 "), item())] == [0, 1]
 
 
 def test_verbatim_stores_every_turn_and_says_so() -> None:

@@ -52,49 +52,6 @@ def test_a_statement_is_about_whom_it_names(text: str, fact: str, subject: str) 
     assert item.quote in text
 
 
-def test_without_people_a_window_is_read_as_before() -> None:
-    turns = (said("gruzilkin is a great cook."), said("I will mark it in may.", number=2))
-
-    assert propose(among(*turns, people=None)) == propose(window(*turns))
-
-
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
-        ("You are a great cook.", "Eva is a great cook."),
-        ("You've moved to Oslo.", "Eva has moved to Oslo."),
-        ("You live in Oslo.", "Eva lives in Oslo."),
-        ("Your sister Clara has a dog.", "Eva's sister Clara has a dog."),
-        ("Clara told me you left Oslo.", "Clara told Florent you left Oslo."),
-        ("You should visit Oslo.", "Florent said: You should visit Oslo."),
-    ],
-)
-def test_you_is_the_owner_where_nobody_else_listens(text: str, fact: str) -> None:
-    turns = (said("I am back in Bergen.", "Eva"), said(text, number=2))
-
-    assert propose(among(*turns)).items[-1].text == fact
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        pytest.param((), id="nobody is there"),
-        pytest.param((said("I am back.", "gruz"),), id="another is there"),
-        pytest.param((said("I am back.", "Eva"), said("I am here too.", "gruz", 3)), id="others are there as well"),
-    ],
-)
-def test_you_stays_where_it_may_be_anybody(others: tuple[WindowTurn, ...]) -> None:
-    found = propose(among(*others, said("You are a great cook.", number=2))).items
-
-    assert not any("Eva is a great cook" in item.text for item in found)
-
-
-def test_the_owner_says_you_to_somebody_else() -> None:
-    found = propose(among(said("I am here.", "gruz"), said("You are a great cook.", "Eva", 2))).items
-
-    assert not any("Eva is" in item.text for item in found)
-
-
 def test_a_model_sees_the_people_whom_the_window_names_otherwise() -> None:
     shown = among(said("<@111> and flor cook.", "Eva"), said("Alex is here.", number=2))
 

@@ -21,15 +21,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
     schema,
 )
 from tests.harness.builders import NOON, window, window_turn
-from tests.harness.rendered_windows import parse_window
 
-RICH = Window(
-    "bob",
-    "Europe/Paris",
-    (window_turn(-1, "Hello.", cell=0), window_turn(0, "Bonjour «Zoë» 🌲\n", cell=0, speaker='A "B" \\ C')),
-    (window_turn(1, 'He said: {"items": []}'), window_turn(2, "\t</turns>", cell=2, role=Role.TOOL, speaker="tool")),
-    2,
-)
 KNOWN = {"extract-3": "cc11da411c7884fe"}
 """Digest of the fixed part by version: providers' prefix caches and ours hang on every byte of it."""
 
@@ -84,38 +76,6 @@ def test_the_end_of_an_earlier_turn_is_shown() -> None:
     shown = window(window_turn(1), context=[window_turn(0, "a" * 500 + "end", cell=0)])
 
     assert render_window(shown).splitlines()[2] == "Bob: " + "a" * 297 + "end"
-
-
-def test_the_same_window_renders_to_the_same_bytes() -> None:
-    repeated = Window(RICH.owner, RICH.time_zone, tuple(list(RICH.context)), tuple(list(RICH.turns)), RICH.cells)
-
-    assert render_window(repeated).encode() == render_window(RICH).encode()
-
-
-def test_what_was_rendered_is_read_back() -> None:
-    found = parse_window(render_window(RICH))
-
-    assert (found.owner, found.time_zone) == (RICH.owner, RICH.time_zone)
-    for read, shown in zip((*found.context, *found.turns), (*RICH.context, *RICH.turns), strict=True):
-        assert (read.role, read.speaker, read.text) == (shown.role, shown.speaker, shown.text.removesuffix("\n"))
-    assert [turn.number for turn in found.turns] == [turn.number for turn in RICH.turns]
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "",
-        "hello",
-        "[]",
-        '{"owner":"bob"}',
-        "Memory of bob, time zone UTC.\nnonsense",
-        render_window(RICH).replace("[tool]", "[robot]"),
-        render_window(RICH).replace("2023-05-08", "2023-55-08"),
-    ],
-)
-def test_anything_else_is_not_a_window(message: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        parse_window(message)
 
 
 BASE = window()

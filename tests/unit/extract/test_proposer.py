@@ -59,19 +59,6 @@ def test_a_good_answer_takes_one_call() -> None:
     assert request.schema is not None and "items" in str(request.schema)
 
 
-def test_every_call_begins_with_the_same_bytes() -> None:
-    """Given different windows, then what varies comes last, where a provider's prefix cache allows it."""
-    chat = ScriptedChat(GOOD, json.dumps({"items": [], "summaries": []}))
-    proposer = ModelProposer(chat, 0)
-
-    proposer.propose(window(), [])
-    proposer.propose(window(window_turn(1, "I adopted a dog.", speaker="Eve"), zone="Asia/Tokyo"), [])
-
-    first, second = (request.messages for request in chat.requests)
-    assert first[0] == second[0] == Message("system", SYSTEM)
-    assert first[1] != second[1]
-
-
 BAD = {
     "empty": ("", "has no JSON object"),
     "prose": ("I could not find anything.", "has no JSON object"),
@@ -107,17 +94,6 @@ def test_a_bad_answer_is_shown_to_the_model_with_its_error(answer: str, reason: 
     assert reported.role == "user"
     assert reason in reported.content
     assert len(reported.content) < 2_000
-
-
-def test_only_the_last_mistake_is_shown() -> None:
-    chat = ScriptedChat("", '{"facts": []}', GOOD)
-
-    proposal, calls = propose(chat)
-
-    assert proposal.repaired
-    assert len(calls) == 3
-    assert [message.content for message in chat.requests[2].messages[2:3]] == ['{"facts": []}']
-    assert len(chat.requests[2].messages) == 4
 
 
 @pytest.mark.parametrize("repairs", [0, 1, 2])
@@ -226,10 +202,6 @@ def test_an_answer_that_is_always_cut_at_the_same_place_ends_with_what_it_has(sh
     assert texts(proposal) == ["Bob lives in Davis."]
     assert proposal.left_out == "the answer was cut after 1 items"
     assert len(chat.requests) == calls
-
-
-def test_the_model_is_named_by_its_step() -> None:
-    assert ModelProposer(ScriptedChat(), 0).model == "scripted-extract"
 
 
 def test_the_offline_proposer_makes_no_call_and_always_says_the_same() -> None:

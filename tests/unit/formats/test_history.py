@@ -174,23 +174,6 @@ def test_tables_of_sessions_and_messages_are_read_in_the_order_of_insertion(tmp_
     assert [item.session_id for item in tables(path) if isinstance(item, Converted)] == ["s1", "s2"]
 
 
-def test_langchain_stores_its_messages_in_such_a_table(tmp_path: Path) -> None:
-    path = database(
-        tmp_path / "memory.db", "CREATE TABLE message_store (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)"
-    )
-    connection = sqlite3.connect(path)
-    for kind in ("human", "ai"):
-        message = json.dumps({"type": kind, "data": {"content": f"I am {kind}."}})
-        connection.execute("INSERT INTO message_store (session_id, message) VALUES ('s1', ?)", (message,))
-    connection.commit()
-    connection.close()
-    found = one(tables(path))
-    assert [(turn["role"], turn["content"]) for turn in found.turns] == [
-        ("user", "I am human."),
-        ("assistant", "I am ai."),
-    ]
-
-
 def test_tables_and_columns_are_mapped(tmp_path: Path) -> None:
     path = database(
         tmp_path / "odd.db",

@@ -54,11 +54,6 @@ def test_ids_names_times_calls_and_tools_are_taken_over() -> None:
     assert answer["metadata"] == {"tool_call_id": "c1"}
 
 
-@pytest.mark.parametrize("raw", [data("human", ""), data("remove", "", id="m1"), data("ai", [])])
-def test_what_says_nothing_is_no_turn(raw: dict[str, object]) -> None:
-    assert message_turns(raw, "Message 1") == []
-
-
 @pytest.mark.parametrize(
     "raw",
     [

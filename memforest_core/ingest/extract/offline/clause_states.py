@@ -18,11 +18,6 @@ from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, is_kin
 from memforest_core.ingest.extract.offline.kinds import Reader, Reading
 from memforest_core.ingest.extract.offline.stance import OF_THE_SPEAKER, Rule, is_asserted, rules
 
-_SELF = pattern("SELF")
-_MINE = pattern("MINE")
-_KIN = pattern("KIN")
-_CALLED = pattern("KINCALLED")
-_NAME = pattern("SUBJECTNAME")
 _OWNED = re.compile(r"['’]s?$")
 
 
@@ -40,15 +35,15 @@ class Subject:
 
 def subject_at(sentence: str, at: int, speaker: str, known: Collection[str] = ()) -> Subject | None:
     """The subject that a clause begins with; ``known`` are names of speakers and of relatives. None for any other."""
-    if (own := _SELF.match(sentence, at)) is not None:
+    if (own := pattern("SELF").match(sentence, at)) is not None:
         return Subject(speaker, own.end(), own["who"] or "I")
-    if (mine := _MINE.match(sentence, at)) is not None:
+    if (mine := pattern("MINE").match(sentence, at)) is not None:
         return _theirs(sentence, mine, speaker)
     for name in sorted(known, key=len, reverse=True):
         end = at + len(name)
         if sentence.startswith(name, at) and not sentence[end : end + 1].isalnum():
             return Subject(name, end, name)
-    if (named := _NAME.match(sentence, at)) is not None and named["name"] in names_in(sentence):
+    if (named := pattern("SUBJECTNAME").match(sentence, at)) is not None and named["name"] in names_in(sentence):
         return Subject(named["name"], named.end("name"), named["name"])
     return None
 
@@ -63,7 +58,7 @@ def _theirs(sentence: str, mine: re.Match[str], speaker: str) -> Subject | None:
             continue
         phrase = mine["words"][: word.start() + len(bare)]
         end = mine.start("words") + len(phrase)
-        called = _CALLED.match(sentence, end)
+        called = pattern("KINCALLED").match(sentence, end)
         if (
             called is None
             or not called["name"][0].isupper()
@@ -82,7 +77,7 @@ def _relation(phrase: str) -> str:
 
 
 def _is_person(word: str) -> bool:
-    return is_kind(_KIN.sub("", word), "person")
+    return is_kind(pattern("KIN").sub("", word), "person")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +103,11 @@ class State:
     """The number of its turn, of a state that later sentences may correct."""
 
 
-_HEAD = pattern("HEAD")
-_FILLER = pattern("FILLER")
 _TAIL = pattern("TAIL")
-_MORE = pattern("MORE")
 _DENIED = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
 _ENDED = re.compile(r"\bno\s+longer\b", re.IGNORECASE)
 _ANY_MORE = re.compile(r"\s*(?:anymore|any\s+more|any\s+longer)\b", re.IGNORECASE)
 _FROM = re.compile(r"\s+from\b", re.IGNORECASE)
-_UNSURE = pattern("UNSURE")
-_NEW_SUBJECT = pattern("NEWSUBJECT")
-_HERE = pattern("HERE")
-_AS_HOBBY = pattern("ASHOBBY")
 _FAVORITE = re.compile(r"^fav(?:ou?rite|e)?\b")
 _WE = frozenset({"residence", "hometown", "pet", "possession", "relationship", "diet"})
 """What is also read of "we"."""
@@ -135,7 +123,7 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
             continue
         own = subject_at(sentence, at, speaker, known)
         states = list(_special(sentence, at, speaker))
-        if not states and own is None and _NEW_SUBJECT.match(sentence, at):
+        if not states and own is None and pattern("NEWSUBJECT").match(sentence, at):
             subject = None
             continue
         if not states and own is not None:
@@ -147,11 +135,11 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
                 clause = f"{own.name} is my {own.relation}."
                 states.insert(0, State(speaker, own.relation, own.name, at, own.end, clause, aside=True))
         elif not states and not joined:
-            shown = _HERE.match(sentence, at)
-            words = _HERE.sub(r"\g<what>", sentence[at:], count=1) if shown else sentence[at:]
+            shown = pattern("HERE").match(sentence, at)
+            words = pattern("HERE").sub(r"\g<what>", sentence[at:], count=1) if shown else sentence[at:]
             states = _without_subject(sentence, at, words, Subject(speaker, at, "I"), bare=shown is None)
             subject = Subject(speaker, at, "I") if states else subject
-        elif not states and subject is not None and not _UNSURE.search(sentence, subject.end, at):
+        elif not states and subject is not None and not pattern("UNSURE").search(sentence, subject.end, at):
             plain = any(state.subject == subject.name for state in found)
             following = _without_subject(sentence, at, sentence[at:], subject, bare=False, listing=plain)
             states = [state for state in following if plain or state.attribute not in OF_THE_SPEAKER]
@@ -165,10 +153,10 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
 def _heads(sentence: str) -> Iterator[tuple[int, bool]]:
     """Where clauses may begin, and whether a word or a comma joins them to what is before."""
     bullet = re.match(r"(?:\s*[*•>-]\s+)*", sentence)
-    first = _FILLER.match(sentence, bullet.end() if bullet else 0)
+    first = pattern("FILLER").match(sentence, bullet.end() if bullet else 0)
     yield (first.end() if first else 0), False
-    for found in _HEAD.finditer(sentence):
-        filler = _FILLER.match(sentence, found.end())
+    for found in pattern("HEAD").finditer(sentence):
+        filler = pattern("FILLER").match(sentence, found.end())
         yield (filler.end() if filler else found.end()), True
 
 
@@ -206,7 +194,7 @@ def _of(text: str, at: int, said: str, subject: Subject, speaker: str, *, bare: 
         if matched is None:
             continue
         readings = list(_read(rule, matched, text))
-        if readings and not (rule.attribute == "job" and _AS_HOBBY.match(text, readings[-1].end)):
+        if readings and not (rule.attribute == "job" and pattern("ASHOBBY").match(text, readings[-1].end)):
             yield from _states(rule, matched, readings, text, at, said, subject)
             return
 
@@ -265,7 +253,7 @@ def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]
     found: list[Reading] = []
     while (reading := reader(text, at)) is not None and (not found or _TAIL.match(text, reading.end)):
         found.append(reading)
-        more = _MORE.match(text, reading.end)
+        more = pattern("MORE").match(text, reading.end)
         compound = any(is_kind(word, "preposition") for word in reading.value.split())
         if more is None or single_valued(attribute) or compound:
             break
@@ -307,21 +295,16 @@ _READERS: dict[str, tuple[Reader, ...]] = {
     "age": (kinds.age,),
     "weight": (kinds.weight,),
     "name": (kinds.name,),
-    "pet": (kinds.animal, kinds.own_animal),
+    "pet": (kinds.animal, kinds.READERS["own_animal"]),
     "pet name": (kinds.name,),
     "diet": (kinds.listed("diet"),),
-    "allergy": (kinds.allergen,),
-    "possession": (kinds.goods,),
+    "allergy": (kinds.READERS["allergen"],),
+    "possession": (kinds.READERS["goods"],),
 }
-_MEASURED: tuple[Reader, ...] = (kinds.amount, kinds.code)
+_MEASURED: tuple[Reader, ...] = (kinds.READERS["measure"],)
 _OTHER = frozenset({"preference", "activity", "relationship", "height", "status"})
 """Their values have no shape of their own: no correction can be assigned to them."""
 _CORRECTIONS = tuple(pattern(name) for name in ("MEANT", "STARRED", "ITIS", "NOTOLD", "OLDFIRST", "SORRYNEW"))
-_KIDDING = pattern("KIDDING")
-_DOUBT = pattern("DOUBT")
-_OFF = pattern("OFF")
-_GONE = pattern("GONE")
-_SOLD = pattern("SOLD")
 
 
 def corrected(sentence: str, turn: int, earlier: Sequence[State]) -> list[State]:
@@ -333,21 +316,21 @@ def corrected(sentence: str, turn: int, earlier: Sequence[State]) -> list[State]
         meant = (_corrected(found, each) for each in reversed(earlier)) if found else ()
         if (state := next(filter(None, meant), None)) is not None:
             return [state]
-    if _KIDDING.search(sentence) or _DOUBT.match(sentence):
+    if pattern("KIDDING").search(sentence) or pattern("DOUBT").match(sentence):
         last = max(each.turn for each in earlier)
         return [_ended(each, sentence) for each in earlier if each.turn == last >= turn - 2]
-    if _SOLD.search(sentence):
+    if pattern("SOLD").search(sentence):
         return [
             _ended(each, sentence, Change.STOP) for each in reversed(earlier) if each.attribute in {"possession", "pet"}
         ][:1]
-    if (gone := _GONE.search(sentence)) is not None:
+    if (gone := pattern("GONE").search(sentence)) is not None:
         name = gone["name"] or gone["other"]
         return [
             _ended(each, sentence, Change.STOP)
             for each in earlier
             if each.attribute == "pet" and _meant(name, each.value)
         ][:1]
-    if _OFF.search(sentence):
+    if pattern("OFF").search(sentence):
         return [_ended(each, sentence) for each in reversed(earlier) if each.modality is Modality.PLANNED][:1]
     return []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 
-from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, alternatives, is_kind, pattern
+from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, is_kind, pattern
 
 MAX_AGE = 115
 MIN_KG, MAX_KG = 25, 250
@@ -16,16 +16,7 @@ MAX_NOUNS = 5
 """Words of what somebody likes."""
 
 _WORD = re.compile(r"\s*(?P<word>[^\W_](?:[\w&’'./-]*[^\W_])?)")
-_DETERMINER = pattern("DETERMINER")
-_CALLED = pattern("PETCALLED")
-_AGE = pattern("AGE")
-_MASS = pattern("MASS")
 _KG = {"k": 1.0, "l": 0.4536, "p": 0.4536, "s": 6.35}
-_HEIGHT = pattern("HEIGHT")
-_AMOUNT = pattern("AMOUNT")
-_LEAD = pattern("LEADER")
-_CODE = pattern("CODE")
-_NAME = pattern("PERSONNAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +90,13 @@ def _capitals(text: str, at: int, excluded: str) -> Reading | None:
 
 def _past(text: str, at: int) -> tuple[int, str]:
     """Where the words begin after a determiner, and the determiner."""
-    found = _DETERMINER.match(text, at)
+    found = pattern("DETERMINER").match(text, at)
     return (found.end(), found["word"].casefold()) if found else (at, "")
-
-
-@cache
-def _dwelling() -> re.Pattern[str]:
-    return re.compile(
-        rf"\s*(?:on\s+)?(?:an?|my|our|the)\s+(?:[\w-]+\s+){{0,3}}?(?:{alternatives('dwelling')})\s+"
-        r"(?P<near>in|near|outside|outside of|close to)(?=\s)",
-        re.IGNORECASE,
-    )
 
 
 def place(text: str, at: int) -> Reading | None:
     """A known place, or a capitalized name that is not known for anything else; of a dwelling the place it is in."""
-    if (home := _dwelling().match(text, at)) is not None:
+    if (home := pattern("DWELLING").match(text, at)) is not None:
         found = place(text, home.end())
         exact = found is None or home["near"].casefold() == "in"
         return found if exact or found is None else Reading(f"{home['near']} {found.value}", found.end)
@@ -122,11 +104,8 @@ def place(text: str, at: int) -> Reading | None:
     if article not in {"", "the"}:
         return None
     known, capital = _longest(text, at, "place"), _capitals(text, at, "not a place")
-    if (
-        known is not None
-        and known.value == known.value.casefold()
-        and is_kind(known.value, "place with a capital only")
-    ):
+    small = known is not None and known.value == known.value.casefold()
+    if known is not None and small and is_kind(known.value, "place with a capital only"):
         return None
     if known is None and (capital is None or article or (capital.value.isupper() and len(capital.value) > 1)):
         return None
@@ -141,7 +120,7 @@ def place(text: str, at: int) -> Reading | None:
 
 def near(text: str, at: int) -> Reading | None:
     """A place that one is only near to, with the word that says so ("near Ghent")."""
-    word = re.compile(r"\s+(?:just\s+)?(?P<word>outside(?:\s+of)?|near)\b", re.IGNORECASE).match(text, at)
+    word = pattern("NEAR").match(text, at)
     found = place(text, word.end()) if word else None
     return found if found is None or word is None else Reading(f"{word['word']} {found.value}", found.end)
 
@@ -153,7 +132,7 @@ def occupation(text: str, at: int) -> Reading | None:
     at, article = _past(text, at)
     if article not in {"", "a", "an", "the"}:
         return None
-    led = _ending(text, lead.end(), "field", before=2) if (lead := _LEAD.match(text, at)) else None
+    led = _ending(text, lead.end(), "field", before=2) if (lead := pattern("LEADER").match(text, at)) else None
     return Reading(text[at : led.end].strip(), led.end) if led else _ending(text, at, "occupation")
 
 
@@ -172,25 +151,12 @@ def firm(text: str, at: int) -> Reading | None:
     """An employer's name."""
     found = employer(text, at)
     named = found is not None and (found.value[:1].isupper() or is_kind(found.value, "company"))
-    return found if named and found is not None and not _CLUB.search(found.value) else None
-
-
-_CLUB = pattern("CLUB")
-
-
-def workplace(text: str, at: int) -> Reading | None:
-    """An employer, or what somebody works as."""
-    return employer(text, at) or occupation(text, at)
-
-
-def field(text: str, at: int) -> Reading | None:
-    """A field of work ("marketing")."""
-    return _longest(text, at, "field") or _ending(text, at, "field", before=1)
+    return found if named and found is not None and not pattern("CLUB").search(found.value) else None
 
 
 def age(text: str, at: int) -> Reading | None:
     """Years, in figures or words."""
-    found = _AGE.match(text, at)
+    found = pattern("AGE").match(text, at)
     if found is None or (found["value"].isdigit() and not 0 < int(found["value"]) <= MAX_AGE):
         return None
     return Reading(found["value"], found.end())
@@ -198,100 +164,67 @@ def age(text: str, at: int) -> Reading | None:
 
 def weight(text: str, at: int) -> Reading | None:
     """What a person can weigh."""
-    found = _MASS.match(text, at)
+    found = pattern("MASS").match(text, at)
     if found is None:
         return None
     kilograms = float(found["number"].replace(",", ".")) * _KG.get((found["unit"] or "k")[0].casefold(), 1.0)
     return Reading(found["value"].strip(), found.end()) if MIN_KG <= kilograms <= MAX_KG else None
 
 
-def _matching(pattern: re.Pattern[str]) -> Reader:
+def _matching(*names: str) -> Reader:
+    """A reader of the <value> of the first of these patterns that matches."""
+
     def read(text: str, at: int) -> Reading | None:
-        found = pattern.match(text, at)
+        found = next(filter(None, (pattern(name).match(text, at) for name in names)), None)
         return Reading(found["value"].strip(" .,"), found.end("value")) if found else None
 
     return read
 
 
-height, amount, code = _matching(_HEIGHT), _matching(_AMOUNT), _matching(_CODE)
+def _with_verb(verb: str, what: Reader) -> Reader:
+    """A reader of a verb (the name of its pattern) with what follows it."""
+
+    def read(text: str, at: int) -> Reading | None:
+        said = pattern(verb).match(text, at)
+        found = what(text, said.end()) if said else None
+        return found if found is None or said is None else Reading(text[said.start() : found.end].strip(), found.end)
+
+    return read
 
 
-def measure(text: str, at: int) -> Reading | None:
-    """An amount or a code."""
-    return amount(text, at) or code(text, at)
+def _counted(*names: str) -> Reader:
+    """A reader of what ends with a word of one of these kinds, the first one first, after an article."""
+
+    def read(text: str, at: int) -> Reading | None:
+        start, article = _past(text, at)
+        return next(filter(None, (_ending(text, start, name) for name in names)), None) if article else None
+
+    return read
 
 
 def name(text: str, at: int) -> Reading | None:
     """What somebody is called: not a common word."""
-    found = _NAME.match(text, at)
+    found = pattern("PERSONNAME").match(text, at)
     if found is None or found["value"].split()[0].casefold() in NOT_NAMES or is_kind(found["value"], "not a name"):
         return None
     return Reading(found["value"], found.end())
 
 
-def animal(text: str, at: int) -> Reading | None:
-    """An animal that is counted, with its name if that follows ("a dog named Rex")."""
+def animal(text: str, at: int, *, own: bool = False) -> Reading | None:
+    """An animal that is counted, with its name if that follows ("a dog named Rex"); of one's ``own`` ("cat Misty") what
+    follows "my"."""
     start, article = _past(text, at)
-    found = _ending(text, start, "pet") if article not in {"", "the"} else None
-    if found is None:
-        return None
-    called = _CALLED.match(text, found.end)
+    found = _longest(text, at, "pet") if own else _ending(text, start, "pet") if article not in {"", "the"} else None
+    called = pattern("PETCALLED").match(text, found.end) if found else None
+    if found is None or (own and called is None):
+        return found
     end = called.end() if called else found.end
     return Reading(text[found.end - len(found.value) : end], end)
-
-
-def own_animal(text: str, at: int) -> Reading | None:
-    """An animal with its name, after "my" or "our" ("cat Misty")."""
-    found = _longest(text, at, "pet")
-    called = _CALLED.match(text, found.end) if found else None
-    return (
-        found
-        if found is None or called is None
-        else Reading(text[found.end - len(found.value) : called.end()], called.end())
-    )
-
-
-def goods(text: str, at: int) -> Reading | None:
-    """A thing that lasts, or a make of vehicle."""
-    start, article = _past(text, at)
-    return (_ending(text, start, "goods") or _ending(text, start, "make")) if article else None
-
-
-def allergen(text: str, at: int) -> Reading | None:
-    """What people are allergic to."""
-    return _ending(text, _past(text, at)[0], "allergen", before=1)
 
 
 def listed(*names: str) -> Reader:
     """A reader of phrases that are listed as one of these kinds."""
     return lambda text, at: _longest(text, at, *names)
-
-
-def studies(text: str, at: int) -> Reading | None:
-    """What somebody studies, with the verb."""
-    verb = re.compile(r"\s+(?:currently\s+)?studying\s+", re.IGNORECASE).match(text, at)
-    found = _ending(text, verb.end(), "subject of study", before=2) if verb else None
-    if found is None or verb is None:
-        return None
-    return Reading(text[verb.start() : found.end].strip(), found.end)
-
-
-def ensemble(text: str, at: int) -> Reading | None:
-    """A group that one sings or plays in."""
-    start, article = _past(text, at)
-    return _ending(text, start, "ensemble") if article else None
-
-
-def learning(text: str, at: int) -> Reading | None:
-    """A language or an instrument that somebody learns, with the verb."""
-    verb = re.compile(r"\s+(?:learning|studying)\s+(?:to\s+(?:play|speak)\s+)?", re.IGNORECASE).match(text, at)
-    found = _longest(text, _past(text, verb.end())[0], "language", "instrument") if verb else None
-    return found if found is None or verb is None else Reading(text[verb.start() : found.end].strip(), found.end)
-
-
-def instrument(text: str, at: int) -> Reading | None:
-    """A musical instrument, or a sport that is played."""
-    return _longest(text, _past(text, at)[0], "instrument", "hobby")
 
 
 def liked(text: str, at: int) -> Reading | None:
@@ -319,28 +252,26 @@ def liked(text: str, at: int) -> Reading | None:
 
 
 READERS: Mapping[str, Reader] = {
-    reader.__name__: reader
-    for reader in (
-        place,
-        near,
-        occupation,
-        employer,
-        firm,
-        workplace,
-        field,
-        studies,
-        age,
-        weight,
-        measure,
-        name,
-        animal,
-        own_animal,
-        goods,
-        allergen,
-        instrument,
-        ensemble,
-        learning,
-        liked,
-    )
-} | {"height": height}
+    "place": place,
+    "near": near,
+    "occupation": occupation,
+    "employer": employer,
+    "firm": firm,
+    "workplace": lambda text, at: employer(text, at) or occupation(text, at),
+    "field": lambda text, at: _longest(text, at, "field") or _ending(text, at, "field", before=1),
+    "studies": _with_verb("STUDYING", lambda text, at: _ending(text, at, "subject of study", before=2)),
+    "age": age,
+    "weight": weight,
+    "height": _matching("HEIGHT"),
+    "measure": _matching("AMOUNT", "CODE"),
+    "name": name,
+    "animal": animal,
+    "own_animal": partial(animal, own=True),
+    "goods": _counted("goods", "make"),
+    "allergen": lambda text, at: _ending(text, _past(text, at)[0], "allergen", before=1),
+    "instrument": lambda text, at: _longest(text, _past(text, at)[0], "instrument", "hobby"),
+    "ensemble": _counted("ensemble"),
+    "learning": _with_verb("LEARNING", lambda text, at: _longest(text, _past(text, at)[0], "language", "instrument")),
+    "liked": liked,
+}
 """By the names that the table of wordings uses; any other is a kind of kinds.txt."""

@@ -1,24 +1,12 @@
-"""From the first person to the third, and from "you" to the owner, so that a fact is understood alone."""
+"""From the first person to the third, so that a fact is understood alone."""
 
 from __future__ import annotations
 
 import re
 
-from memforest_core.domain.cells import Window, WindowTurn
-from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.offline.english_text import is_kind, pattern
 
-ADVERBS = (
-    "just|really|also|still|always|usually|actually|finally|currently|recently|only|even|often"
-    "|probably|definitely|honestly|already|now|sometimes|never|ever|absolutely|totally|mostly"
-    "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of|no longer"
-)
 _QUOTED = re.compile(r"""(["“„«»‹][^"“”„«»‹›]{1,400}["”“«»›]|(?<!\w)'(?=[A-Z])(?:[^'\n]|'(?=\w)){3,400}'(?!\w))""")
-_PERSON = pattern("FIRSTPERSON")
-_NEXT = pattern("NEXTVERB")
-_OTHERS = pattern("ANDOTHERS")
-_HAD = pattern("HAD")
-_VERB_OPENS_ALSO = pattern("ANDVERB")
 _IRREGULAR = {
     "am": "is",
     "have": "has",
@@ -41,7 +29,6 @@ _SHORT_WORDS = """
 _SHORT_FORMS = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
 """What chats shorten or misspell."""
 _SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT_FORMS))})(?![\w’'/@-])", re.IGNORECASE)
-_WOULD = pattern("WOULD")
 
 
 def spelled_out(sentence: str) -> str:
@@ -49,7 +36,7 @@ def spelled_out(sentence: str) -> str:
     full = _SHORTENED.sub(
         lambda found: found.group() if found.group().isupper() else _SHORT_FORMS[found.group().casefold()], sentence
     )
-    return _WOULD.sub("I'd", full)
+    return pattern("WOULD").sub("I'd", full)
 
 
 def verb_for_one(verb: str) -> str:
@@ -77,7 +64,7 @@ def _auxiliary(short: str, rest: str, plural: bool) -> str:
         case "ll":
             return " will"
         case "d":
-            return " had" if _HAD.match(rest) else " would"
+            return " had" if pattern("HAD").match(rest) else " would"
         case _:
             return short
 
@@ -87,7 +74,7 @@ def _rewritten(text: str, name: str) -> tuple[str, bool]:
     parts: list[str] = []
     at = 0
     agreed = False
-    for found in _PERSON.finditer(text):
+    for found in pattern("FIRSTPERSON").finditer(text):
         if found.start() < at:
             continue
         pronoun, short = found["pronoun"].lower(), found["short"] or ""
@@ -97,11 +84,11 @@ def _rewritten(text: str, name: str) -> tuple[str, bool]:
         parts.append(text[at : found.start()])
         at = found.end()
         if pronoun in {"i", "we"}:
-            plural = pronoun == "we" or _OTHERS.search(before[-80:]) is not None
+            plural = pronoun == "we" or pattern("ANDOTHERS").search(before[-80:]) is not None
             parts.append(f"{name} and others" if pronoun == "we" else name)
             if short:
                 parts.append(_auxiliary(short, rest, plural))
-            elif not plural and (following := _NEXT.match(rest)):
+            elif not plural and (following := pattern("NEXTVERB").match(rest)):
                 verb = verb_for_one(following["verb"])
                 agreed = agreed or verb != following["verb"]
                 parts.append(f"{following['adverbs']}{following['space']}{verb}")
@@ -117,29 +104,21 @@ def _rewritten(text: str, name: str) -> tuple[str, bool]:
 
 
 def to_third_person(sentence: str, name: str) -> str:
-    """The sentence with the speaker's name for I, me, my, mine, we, us and our; verbs agree.
-
-    Double-quoted speech stays as it is. ``we`` becomes "NAME and others": whom it includes is unknown.
-    """
+    """The sentence with the speaker's name for I, me, my, mine, we, us and our; verbs agree. Double-quoted speech stays
+    as it is. ``we`` becomes "NAME and others": whom it includes is unknown."""
     parts = _QUOTED.split(sentence)
     for position in range(0, len(parts), 2):
         text, agreed = _rewritten(parts[position], name)
         if agreed and " to " not in text:
-            text = _VERB_OPENS_ALSO.sub(lambda found: found["and"] + verb_for_one(found["verb"]), text)
+            text = pattern("ANDVERB").sub(lambda found: found["and"] + verb_for_one(found["verb"]), text)
         parts[position] = text
     return "".join(parts)
 
 
-_REPORTING = pattern("REPORTING")
-
-
-_NO_CLAUSE = pattern("NOCLAUSE")
-
-
 def is_certain(sentence: str) -> bool:
     """Whether it is certain that "I" and "my" are the speaker's: not in what somebody else is quoted with."""
-    found = _REPORTING.search(_QUOTED.sub("", sentence))
-    if _NO_CLAUSE.search(sentence):
+    found = pattern("REPORTING").search(_QUOTED.sub("", sentence))
+    if pattern("NOCLAUSE").search(sentence):
         return False
     return found is None or (found["who"] or "").casefold() in {"i", "we"}
 
@@ -147,41 +126,3 @@ def is_certain(sentence: str) -> bool:
 def without_quotes(sentence: str) -> str:
     """The sentence with quoted speech blanked, every other character in its place."""
     return _QUOTED.sub(lambda found: "·" * len(found.group()), sentence)
-
-
-_YOU = pattern("YOU")
-_SHORT = {"re": "is", "ve": "has", "ll": "will", "d": "would"}
-_VERBS = {"are": "is", "were": "was", "aren't": "isn't", "weren't": "wasn't"}
-_ADVICE_WORDS = "should could can may might must would will shall need know see guess mean think want"
-_ADVICE = frozenset(_ADVICE_WORDS.split())
-"""What "you" is followed by in advice, questions and phrases."""
-
-
-def addressed(turn: WindowTurn, window: Window) -> str | None:
-    """The name of the owner, when the owner and the speaker of a turn are the only people in the window; else None."""
-    people = window.people
-    owner = people.owner if people is not None else None
-    speakers = {each.speaker for each in (*window.context, *window.turns) if each.role is Role.USER}
-    others = speakers - {turn.speaker}
-    if owner is None or len(others) != 1:
-        return None
-    listener = others.pop()
-    if people is None or people.who(listener) is not owner or people.who(turn.speaker) is owner:
-        return None
-    return owner.written
-
-
-def about_listener(sentence: str, name: str) -> str:
-    """A statement that begins with "you" or "your", with the listener's name: "You are kind" says that Eva is kind."""
-    found = _YOU.match(sentence)
-    if found is None or sentence.rstrip().endswith(("?", "？")):
-        return sentence
-    if found["your"]:
-        return f"{name}'s{found['adverbs']}{found['rest']}"
-    if found["short"]:
-        return f"{name} {_SHORT[found['short'][1:]]}{found['adverbs']}{found['rest']}"
-    verb = found["verb"].replace("’", "'")
-    if verb in _ADVICE:
-        return sentence
-    after = found["rest"].lstrip()[len(verb) :]
-    return f"{name}{found['adverbs']} {_VERBS.get(verb, verb_for_one(verb))}{after}"

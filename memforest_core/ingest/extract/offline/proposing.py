@@ -26,14 +26,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
 )
 from memforest_core.ingest.extract.offline.clause_states import State, corrected, states_in, subject_at
 from memforest_core.ingest.extract.offline.english_text import is_english, names_in, packed, pattern, scene_of
-from memforest_core.ingest.extract.offline.person import (
-    about_listener,
-    addressed,
-    is_certain,
-    spelled_out,
-    to_third_person,
-    without_quotes,
-)
+from memforest_core.ingest.extract.offline.person import is_certain, spelled_out, to_third_person, without_quotes
 from memforest_core.ingest.extract.offline.stance import (
     accepts,
     corrects,
@@ -71,9 +64,7 @@ _RECORD = re.compile(rf"\{{[^{{}}]{{1,{MAX_RECORD_CHARS}}}\}}")
 
 def results(text: str) -> Iterator[tuple[str, str]]:
     """What the first few records of a tool's result say that was measured: a sentence and the record, letter by letter.
-
-    A record is a flat object of JSON, also within others and in a part that was cut between them.
-    """
+    A record is a flat object of JSON, also within others and in a part that was cut between them."""
     left = MAX_RESULTS
     for match in _RECORD.finditer(text):
         try:
@@ -254,7 +245,7 @@ def _from_turn(turn: WindowTurn, window: Window, known: Collection[str], earlier
         if piece.author:
             writer = name if piece.author.casefold() == name.casefold() else cut(clean(piece.author), MAX_LABEL)
             words = body_of(turn.text[piece.start : piece.end])
-            yield from _from_words(turn, words, writer, window, known, [], own=False)
+            yield from _from_words(turn, words, writer, window, known, [])
         else:
             yield from _as_it_is(turn, turn.text[piece.start : piece.end], f"{speaker(name)} sent the text", "")
         at = piece.end
@@ -262,25 +253,16 @@ def _from_turn(turn: WindowTurn, window: Window, known: Collection[str], earlier
 
 
 def _from_words(
-    turn: WindowTurn,
-    text: str,
-    name: str,
-    window: Window,
-    known: Collection[str],
-    earlier: list[State],
-    *,
-    own: bool = True,
+    turn: WindowTurn, text: str, name: str, window: Window, known: Collection[str], earlier: list[State]
 ) -> Iterator[Item]:
     """What ``name`` says in a turn, or wrote in what it pastes."""
-    listener = addressed(turn, window) if own else None
     found = list(sentences(text))
     if found and not is_english(text):
         yield from _as_it_is(turn, text, f"{speaker(name)} said", name)
         return
     for sentence in found:
         named = sentence if window.people is None else with_names(sentence, window.people)
-        heard = named if listener is None else about_listener(named, listener)
-        yield from _from_sentence(turn, sentence, heard, name, known, earlier)
+        yield from _from_sentence(turn, sentence, named, name, known, earlier)
 
 
 def _accepted(window: Window) -> Iterator[Item]:
@@ -346,10 +328,8 @@ def _summary(window: Window, cell: int, drafts: list[Item]) -> CellSummary:
 
 
 def propose(window: Window) -> ExtractionAnswer:
-    """The facts and cell summaries of a window (1 or more cells), the same for the same window.
-
-    Every quote is a verbatim piece of its source turn. Raises nothing.
-    """
+    """The facts and cell summaries of a window (1 or more cells), the same for the same window. Every quote is a
+    verbatim piece of its source turn. Raises nothing."""
     drafts = _drafts(window)
     cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_WINDOW_TURNS]
     return ExtractionAnswer(items=drafts, summaries=[_summary(window, cell, drafts) for cell in cells])
