@@ -166,19 +166,21 @@ def _joins(cell: Sequence[Turn], turn: Turn, cutting: Cutting) -> bool:
     return sum(len(t.content) for t in cell) + len(turn.content) <= cutting.cell_chars
 
 
-def _cell(ordinal: int, turns: Sequence[Turn], cutting: Cutting) -> CellCut:
+def _cell(ordinal: int, turns: Sequence[Turn], cutting: Cutting, part: tuple[int, int] | None = None) -> CellCut:
+    """A cell of these turns, or of a ``part`` of the one."""
     moments = [turn.occurred_at for turn in turns]
+    start, end = part or (None, None)
     return CellCut(
         ordinal=ordinal,
         window=ordinal,
         first_turn=turns[0].ordinal,
         last_turn=turns[-1].ordinal,
-        char_start=None,
-        char_end=None,
-        text="\n".join(speech(turn.name, turn.content) for turn in turns),
+        char_start=start,
+        char_end=end,
+        text="\n".join(speech(turn.name, turn.content[start:end]) for turn in turns),
         time_start=min(moments),
         time_end=max(moments),
-        full=len(turns) >= cutting.cell_turns,
+        full=part is not None or len(turns) >= cutting.cell_turns,
     )
 
 
@@ -196,22 +198,8 @@ def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> li
     for turn in turns:
         if len(turn.content) > (whole := cutting.whole_chars(turn)):
             close()
-            for start, end in parts_of(turn.content, whole):
-                ordinal = first_ordinal + len(cells)
-                cells.append(
-                    CellCut(
-                        ordinal=ordinal,
-                        window=ordinal,
-                        first_turn=turn.ordinal,
-                        last_turn=turn.ordinal,
-                        char_start=start,
-                        char_end=end,
-                        text=speech(turn.name, turn.content[start:end]),
-                        time_start=turn.occurred_at,
-                        time_end=turn.occurred_at,
-                        full=True,
-                    )
-                )
+            for part in parts_of(turn.content, whole):
+                cells.append(_cell(first_ordinal + len(cells), [turn], cutting, part))
             continue
         if open_turns and not _joins(open_turns, turn, cutting):
             close()

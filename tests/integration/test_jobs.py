@@ -385,10 +385,12 @@ def visible(connection: sa.Connection, tables: Sequence[str]) -> dict[str, list[
     return found
 
 
-def test_the_service_sees_its_tenants_rows_only(two_tenants: Stack) -> None:
-    tables = sorted(str(row[0]) for row in two_tenants.rows(TENANT_TABLES))
+def test_the_service_sees_and_writes_its_tenants_rows_only(two_tenants: Stack) -> None:
+    """Given rows of two tenants in all tables, then a transaction sees those of its own, without one none, and
+    changes no other's."""
+    tables, before = sorted(str(row[0]) for row in two_tenants.rows(TENANT_TABLES)), two_tenants.counts()
     assert len(tables) >= 15
-    filled = {table for table, count in two_tenants.counts().items() if count} & set(tables)
+    filled = {table for table, count in before.items() if count} & set(tables)
     assert {"cell", "turn", "fact", "candidate", "tree", "node", "node_summary", "vector", "index_row"} <= filled
 
     engine = two_tenants.services.engine
@@ -397,46 +399,26 @@ def test_the_service_sees_its_tenants_rows_only(two_tenants: Stack) -> None:
             seen = visible(connection, tables)
         assert {table for table, tenants in seen.items() if tenants} == filled
         assert all(tenants in ([], [tenant]) for tenants in seen.values())
-
-
-def test_without_a_tenant_nothing_is_seen_or_changed(two_tenants: Stack) -> None:
-    before = two_tenants.counts()
-    tables = sorted(str(row[0]) for row in two_tenants.rows(TENANT_TABLES))
-
-    for tenant in (None, "", "nobody"):
-        with two_tenants.services.engine.begin() as connection:
-            if tenant is not None:
-                connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": tenant})
+    for unbound in (None, "", "nobody"):
+        with engine.begin() as connection:
+            if unbound is not None:
+                connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": unbound})
             assert all(tenants == [] for tenants in visible(connection, tables).values())
             assert connection.execute(sa.text("UPDATE memforest.cell SET state = 'dead'")).rowcount == 0
             assert connection.execute(sa.text("DELETE FROM memforest.llm_call")).rowcount == 0
-
-    assert two_tenants.counts() == before
-
-
-def test_another_tenants_rows_cannot_be_written(two_tenants: Stack) -> None:
-    before = two_tenants.counts()
-
     for attempt in (
         "INSERT INTO memforest.tenant (tenant_id) VALUES ('third')",
         "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('other', gen_random_uuid(), 'eve')",
         "UPDATE memforest.forest SET tenant_id = 'other'",
     ):
-        with (
-            pytest.raises(InvariantViolated, match="42501"),
-            tenant_transaction(two_tenants.services.engine, two_tenants.tenant) as connection,
-        ):
-            connection.execute(sa.text(attempt))
-
-    assert two_tenants.counts() == before
-
-
-def test_another_tenants_sessions_are_not_found(two_tenants: Stack) -> None:
+        with pytest.raises(InvariantViolated, match="42501"), tenant_transaction(engine, two_tenants.tenant) as bound:
+            bound.execute(sa.text(attempt))
     third = MemForestClient(two_tenants.settings.model_copy(update={"tenant": "third"}))
     with pytest.raises(NotFound):
         third.status("bob", "s1")
     third.close()
-    assert two_tenants.counts()["tenant"] == 2
+
+    assert two_tenants.counts() == before
 
 
 def test_the_service_cannot_change_the_schema_or_its_own_fences(pipeline: Stack) -> None:

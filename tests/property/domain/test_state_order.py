@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest_core.domain.chain import ChainState, states_of
-from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.facts import Change, Statement
 from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.state_order import STATE_SLACK, Mention, Said, StoredState, arranged, placed
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
@@ -27,23 +27,7 @@ def fact(
     if begins is not None:
         start = said - timedelta(days=begins)
         time = TimeSpan(start, start + timedelta(days=1), Precision.DAY)
-    statement = Statement(
-        text=f"Ann: {value}",
-        time=time,
-        mentioned_at=said,
-        speaker="Ann",
-        subject="Ann",
-        attribute="residence",
-        value=value,
-        previous_value="",
-        change=change,
-        polarity=Polarity.POSITIVE,
-        modality=Modality.ASSERTED,
-        entities=(),
-        scene="",
-        origin=Origin.USER,
-        verbatim=False,
-    )
+    statement = Statement(f"Ann: {value}", time, said, "Ann", "Ann", "residence", value, change=change)
     id_ = FactId(UUID(int=number))
     stored = StoredState(id_, "ann", "residence", statement, (micros(time.start or said), 0, 0), START)
     return placed(stored, [Mention(id_, SessionId(UUID(int=9)), (number,), said)])

@@ -68,46 +68,36 @@ def test_a_phrase_means_local_days_as_coarse_as_it_was_said(
 
 @pytest.mark.parametrize(
     ("on", "phrase", "first", "after"),
-    [
-        (date(2024, 1, 1), "yesterday", "2023-12-31", "2024-01-01"),
-        (date(2023, 12, 31), "tomorrow", "2024-01-01", "2024-01-02"),
-        (date(2024, 1, 3), "last week", "2023-12-25", "2024-01-01"),
-        (date(2024, 1, 15), "last month", "2023-12-01", "2024-01-01"),
-        (date(2024, 3, 31), "a month ago", "2024-02-01", "2024-03-01"),
-        (date(2023, 12, 20), "next month", "2024-01-01", "2024-02-01"),
-        (date(2024, 3, 1), "yesterday", "2024-02-29", "2024-03-01"),
-        (date(2023, 3, 1), "yesterday", "2023-02-28", "2023-03-01"),
-        (date(2024, 2, 29), "a year ago", "2023-01-01", "2024-01-01"),
-        (date(2023, 5, 21), "February 29", "2024-02-29", "2024-03-01"),
-        (date(2025, 1, 19), "on New Year's Eve", "2024-12-31", "2025-01-01"),
-        (date(2025, 1, 5), "last winter", "2023-12-01", "2024-03-01"),
-        (date(2025, 1, 5), "this winter", "2024-12-01", "2025-03-01"),
-        (date(2023, 5, 19), "on Friday", "2023-05-12", "2023-05-13"),
-        (date(2023, 5, 15), "last weekend", "2023-05-13", "2023-05-15"),
-        (date(2023, 5, 15), "the weekend before last", "2023-05-06", "2023-05-08"),
-        (date(2023, 11, 12), "on December 11", "2023-12-11", "2023-12-12"),
-    ],
+    cases("""
+2024-01-01 => yesterday => 2023-12-31 => 2024-01-01 | 2023-12-31 => tomorrow => 2024-01-01 => 2024-01-02
+2024-01-03 => last week => 2023-12-25 => 2024-01-01 | 2024-01-15 => last month => 2023-12-01 => 2024-01-01
+2024-03-31 => a month ago => 2024-02-01 => 2024-03-01 | 2023-12-20 => next month => 2024-01-01 => 2024-02-01
+2024-03-01 => yesterday => 2024-02-29 => 2024-03-01 | 2023-03-01 => yesterday => 2023-02-28 => 2023-03-01
+2024-02-29 => a year ago => 2023-01-01 => 2024-01-01 | 2023-05-21 => February 29 => 2024-02-29 => 2024-03-01
+2025-01-19 => on New Year's Eve => 2024-12-31 => 2025-01-01 | 2025-01-05 => last winter => 2023-12-01 => 2024-03-01
+2025-01-05 => this winter => 2024-12-01 => 2025-03-01 | 2023-05-19 => on Friday => 2023-05-12 => 2023-05-13
+2023-05-15 => last weekend => 2023-05-13 => 2023-05-15
+2023-05-15 => the weekend before last => 2023-05-06 => 2023-05-08
+2023-11-12 => on December 11 => 2023-12-11 => 2023-12-12
+"""),
 )
-def test_year_ends_leap_days_and_weekdays_said_on_themselves(on: date, phrase: str, first: str, after: str) -> None:
-    assert local_days(resolve(phrase, said(on), NEW_YORK))[:2] == (first, after)
+def test_year_ends_leap_days_and_weekdays_said_on_themselves(on: str, phrase: str, first: str, after: str) -> None:
+    assert local_days(resolve(phrase, said(date.fromisoformat(on)), NEW_YORK))[:2] == (first, after)
 
 
 @pytest.mark.parametrize(
     ("on", "phrase", "first", "after"),
-    [
-        (date(2024, 4, 14), "in July", "2024-07-01", "2024-08-01"),
-        (date(2023, 5, 21), "on Thursday", "2023-05-25", "2023-05-26"),
-        (date(2025, 1, 19), "on September 20", "2025-09-20", "2025-09-21"),
-        (date(2023, 5, 21), "the 8th", "2023-06-08", "2023-06-09"),
-        (date(2023, 11, 12), "over Christmas", "2023-12-24", "2023-12-27"),
-        (date(2023, 5, 21), "yesterday", "2023-05-20", "2023-05-21"),
-        (date(2023, 5, 21), "in 2019", "2019-01-01", "2020-01-01"),
-    ],
+    cases("""
+2024-04-14 => in July => 2024-07-01 => 2024-08-01 | 2023-05-21 => on Thursday => 2023-05-25 => 2023-05-26
+2025-01-19 => on September 20 => 2025-09-20 => 2025-09-21 | 2023-05-21 => the 8th => 2023-06-08 => 2023-06-09
+2023-11-12 => over Christmas => 2023-12-24 => 2023-12-27 | 2023-05-21 => yesterday => 2023-05-20 => 2023-05-21
+2023-05-21 => in 2019 => 2019-01-01 => 2020-01-01
+"""),
 )
 def test_an_open_date_lies_ahead_when_the_caller_knows_it_is_a_plan(
-    on: date, phrase: str, first: str, after: str
+    on: str, phrase: str, first: str, after: str
 ) -> None:
-    assert local_days(resolve(phrase, said(on), NEW_YORK, future=True))[:2] == (first, after)
+    assert local_days(resolve(phrase, said(date.fromisoformat(on)), NEW_YORK, future=True))[:2] == (first, after)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.chain import states_of
-from memforest_core.domain.facts import CORRECTED_ITEM, Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.facts import CORRECTED_ITEM, Change, Polarity, Statement
 from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.state_order import Mention, Role, Said, StoredState, Tense, placed, role_of, tense_of
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
@@ -26,22 +26,7 @@ def month(number: int, year: int = 2024) -> TimeSpan:
 def statement(
     text: str, value: str, *, time: TimeSpan = UNKNOWN_TIME, attribute: str = "residence", **stance: Any
 ) -> Statement:
-    fields: dict[str, Any] = {"change": Change.NONE, "polarity": Polarity.POSITIVE, "modality": Modality.ASSERTED}
-    return Statement(
-        text=text,
-        time=time,
-        mentioned_at=MAY_1,
-        speaker="Ann",
-        subject="Ann",
-        attribute=attribute,
-        value=value,
-        previous_value="",
-        entities=(),
-        scene="",
-        origin=Origin.USER,
-        verbatim=False,
-        **(fields | stance),
-    )
+    return Statement(text, time, MAY_1, "Ann", "Ann", attribute, value, **stance)
 
 
 def said(reported: Statement, *moments: datetime, number: int = 1, item: int = 0) -> list[Said]:

@@ -81,29 +81,20 @@ class TestTerms:
     @pytest.mark.parametrize(
         ("text", "found"),
         [
-            ("Running runs", ["run", "run"]),
-            ("Where did Bob live before Miami?", ["bob", "live", "miami"]),
-            ("I don't, isn't, won't", []),
-            ("O'Brien's dogs", ["o", "brien", "dog"]),
-            ("José at the café", ["jose", "cafe"]),
-            ("paid 2,300 dollars, 3.5 kg at 10:30", ["paid", "2300", "dollar", "3.5", "kg", "10:30"]),
-            ("a 5k run", ["5k", "run"]),
-            ("snake_case", ["snake", "case"]),
-            ("東京に住む", ["東", "東京", "京", "京に", "に住", "住", "住む"]),
-            ("犬", ["犬"]),
-            ("我的狗叫什么", ["我的", "的狗", "狗", "狗叫", "叫", "叫什"]),
-            ("2023年5月8日", ["年", "月", "日", "2023", "5", "8"]),
-            ("부산에 이사", ["부산", "산에", "이사"]),
-            ("私のiPhone", ["私", "私の", "iphon"]),
-            ("สวัสดี", ["สว", "วั", "ัส", "สด", "ดี"]),
-            ("दिल्ली में", ["दिल्ल"]),
-            ("٣ cats", ["3", "cat"]),
-            ("🎉 !!! …", []),
-            ("", []),
+            *cases("""
+Running runs => run run | Where did Bob live before Miami? => bob live miami | O'Brien's dogs => o brien dog
+José at the café => jose cafe | paid 2,300 dollars, 3.5 kg at 10:30 => paid 2300 dollar 3.5 kg 10:30
+a 5k run => 5k run | snake_case => snake case | 東京に住む => 東 東京 京 京に に住 住 住む | 犬 => 犬 | 我的狗叫什么 => 我的 的狗 狗 狗叫 叫 叫什
+2023年5月8日 => 年 月 日 2023 5 8 | 부산에 이사 => 부산 산에 이사 | 私のiPhone => 私 私の iphon | สวัสดี => สว วั ัส สด ดี
+दिल्ली में => दिल्ल | ٣ cats => 3 cat
+"""),
+            ("I don't, isn't, won't", ""),
+            ("🎉 !!! …", ""),
+            ("", ""),
         ],
     )
-    def test_words_are_folded_stemmed_and_stripped_of_function_words(self, text: str, found: list[str]) -> None:
-        assert terms(text) == found
+    def test_words_are_folded_stemmed_and_stripped_of_function_words(self, text: str, found: str) -> None:
+        assert terms(text) == found.split()
 
     def test_a_named_language_has_its_own_stop_words(self) -> None:
         assert terms("was für alte Häuser, häuser", "german") == ["alt", "haus", "hauser", "haus"]
@@ -267,21 +258,16 @@ def test_the_largest_turn_of_one_repeated_sign_is_cut_in_no_time(unit: str) -> N
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("1,900 dollars", {"1900"}),
-        ("1900.50 and 1,900.5", {"1900.5"}),
-        ("Three dogs and twenty cats", {"3", "20"}),
-        ("3 dogs", {"3"}),
-        ("007", {"7"}),
-        ("0", {"0"}),
-        ("1,5 kg", {"1.5"}),
-        ("at 10:30 on 2023-05-08", {"10:30", "2023", "5", "8"}),
-        ("phone, stone, often", set()),
-        ("٣ cats", {"3"}),
-        ("9" * 5_000, {"9" * 5_000}),
+        *cases("""
+1,900 dollars => 1900 | 1900.50 and 1,900.5 => 1900.5 | Three dogs and twenty cats => 20 3 | 3 dogs => 3 | 007 => 7
+0 => 0 | 1,5 kg => 1.5 | at 10:30 on 2023-05-08 => 10:30 2023 5 8 | ٣ cats => 3
+"""),
+        ("9" * 5_000, "9" * 5_000),
+        ("phone, stone, often", ""),
     ],
 )
-def test_numbers_compare_by_value(text: str, found: set[str]) -> None:
-    assert numbers(text) == found
+def test_numbers_compare_by_value(text: str, found: str) -> None:
+    assert numbers(text) == set(found.split())
 
 
 @pytest.mark.parametrize(
