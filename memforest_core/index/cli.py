@@ -59,15 +59,18 @@ def rebuild(
     wait = wait or data is not None
     with _opened(data) as (upkeep, tenant):
         requested = upkeep.rebuild() if owner is None else upkeep.rebuild_owner(tenant, owner)
-        found, behind, over = _waited(upkeep, requested, timeout) if wait else _progress(upkeep, requested)
+        if wait:
+            _wait(upkeep, requested, timeout)
+        found, behind = upkeep.progress(requested)
+    done = not behind and all(task.finished for task in found)
     if as_json:
         tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(requested, found, strict=False)]
-        print_json({"waited": wait, "done": over and not behind, "behind": behind, "tasks": tasks})
+        print_json({"waited": wait, "done": done, "behind": behind, "tasks": tasks})
     else:
         _print_rebuild(found, behind, waited=wait)
     if any(task.state == WorkState.DEAD for task in found):
         raise typer.Exit(Exit.FAILED)
-    if wait and not (over and not behind):
+    if wait and not done:
         raise typer.Exit(Exit.LATER)
 
 
@@ -81,31 +84,20 @@ def _opened(data: Path | None) -> Iterator[tuple[IndexUpkeep, TenantId]]:
         yield made.upkeep, memory.client.tenant
 
 
-Rebuilt = tuple[list["OperationTask"], int, bool]
-"""The rebuilds as they are, how many rows are behind, and whether all rebuilds have ended."""
-
-
-def _progress(upkeep: IndexUpkeep, requested: Mapping[TenantId, TaskId]) -> Rebuilt:
-    found, behind = upkeep.progress(requested)
-    return found, behind, all(task.finished for task in found)
-
-
-def _waited(upkeep: IndexUpkeep, requested: Mapping[TenantId, TaskId], timeout_s: float) -> Rebuilt:
-    """As ``_progress``, once everything is done, a rebuild is dead, or the time is over."""
+def _wait(upkeep: IndexUpkeep, requested: Mapping[TenantId, TaskId], timeout_s: float) -> None:
+    """Until everything is done, a rebuild is dead, or the time is over."""
     from memforest_core.work.waiting import polled, waited
 
     with console(stderr=True).status("rebuilding") as shown:
 
-        def poll() -> Rebuilt | None:
-            found, behind, over = _progress(upkeep, requested)
-            if any(task.state == WorkState.DEAD for task in found) or (over and not behind):
-                return found, behind, over
+        def over() -> bool | None:
+            found, behind = upkeep.progress(requested)
             marked = sum(int(task.progress.get("marked", 0)) for task in found)
             shown.update(f"rebuilding: {marked} rows marked, {behind} to write")
-            return None
+            dead = any(task.state == WorkState.DEAD for task in found)
+            return dead or (not behind and all(task.finished for task in found)) or None
 
-        done = waited(polled(poll, timeout_s, POLL_S, nudge=lambda: upkeep.wake(list(requested))))
-    return done or _progress(upkeep, requested)
+        waited(polled(over, timeout_s, POLL_S, nudge=lambda: upkeep.wake(list(requested))))
 
 
 def _plain(task: OperationTask) -> dict[str, object]:

@@ -12,7 +12,17 @@ from typing import Any
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import ContentRefused, InvalidSettings
 from memforest_core.models.accounting import StepSettings
-from memforest_core.models.calls import ChatReply, ChatRequest, Step
+from memforest_core.models.calls import ChatReply, ChatRequest, Message, Step
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.limited_models import (
+    CHECK_MAX_TOKENS,
+    CHECK_TEXT,
+    QUERY_WAIT_S,
+    WAIT_S,
+    LimitedCalls,
+    chat_tokens,
+)
+from memforest_core.models.limits.model_limits import input_name
 from memforest_core.models.litellm_failures import Target, failure, refuses_format
 from memforest_core.models.litellm_requests import LitellmRequests
 from memforest_core.models.litellm_runtime import BASE_BYTES, TOKEN_BYTES, litellm_module
@@ -107,9 +117,13 @@ def messages(request: ChatRequest, rung: Rung) -> list[dict[str, str]]:
 class LitellmChat:
     """Chat models by step; a failed call that reached a provider has its record in ``error.call``. Thread-safe."""
 
-    def __init__(self, settings: Mapping[Step, StepSettings]) -> None:
+    def __init__(
+        self, settings: Mapping[Step, StepSettings], limits: CallLimits | None = None, *, wait_s: float = WAIT_S
+    ) -> None:
+        """``wait_s``: how long a call waits for its permit of the limits."""
         self._settings = dict(settings)
         self._requests = {step: _requests(step, each) for step, each in settings.items()}
+        self._calls = {step: LimitedCalls(step, each, limits, wait_s) for step, each in settings.items()}
         self._ladder = SchemaLadder()
 
     def model_name(self, step: Step) -> str:
@@ -128,13 +142,21 @@ class LitellmChat:
         self._requests[step].require_key()
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """One call of at most ``timeout_s`` seconds.
+        """One call of at most ``timeout_s`` seconds, within the limits of its step.
 
         A provider that refuses ``response_format`` is called again in a weaker way, once per model
         and rung, within the same deadline. Raises as the port says; InvalidSettings for a step
         without a model.
         """
-        settings, requests = self._of(request.step), self._requests[request.step]
+        step, settings = request.step, self._of(request.step)
+        named = request.input or input_name(message.content for message in request.messages)
+        ask = ChatRequest(step, (Message("user", CHECK_TEXT),), max_tokens=CHECK_MAX_TOKENS)
+        check = None if step in QUERY_WAIT_S else lambda: self._complete(ask, settings)
+        tokens = chat_tokens(request, settings.max_tokens)
+        return self._calls[step].called(named, tokens, lambda: self._complete(request, settings), check)
+
+    def _complete(self, request: ChatRequest, settings: StepSettings) -> ChatReply:
+        requests = self._requests[request.step]
         response, record = requests.answered(
             lambda deadline: self._ask(request, settings, requests, deadline),
             lambda response: _refusal(response, requests.target) or response,

@@ -14,10 +14,13 @@ import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
-from memforest_core.models.accounting import UNPRICED, Price, record_of
-from memforest_core.models.call_loop import Finished, call_loop
+from memforest_core.models.accounting import UNPRICED, Price, StepSettings, record_of
+from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop
 from memforest_core.models.calls import CallRecord, Embedded, Reranked, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.limited_models import CHECK_TEXT, WAIT_S, LimitedCalls
+from memforest_core.models.limits.model_limits import BATCH, estimated_tokens, input_name
 from memforest_core.models.litellm_failures import Target, failure, missing_key
 from memforest_core.models.litellm_runtime import (
     BASE_BYTES,
@@ -103,10 +106,18 @@ class LitellmReranker:
     """Thread-safe. ``timeout_s`` is the hard deadline of one request, which has all texts of a question."""
 
     def __init__(
-        self, model: str, *, api_base: str | None = None, api_key: str | None = None, timeout_s: float = 5.0
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 5.0,
+        limits: CallLimits | None = None,
     ) -> None:
         self._target = Target(model, api_base, timeout_s, _RERANK_SETTINGS)
         self._requests = LitellmRequests(Step.RERANK, self._target, api_key)
+        own = StepSettings(model, api_base, timeout_s=timeout_s, concurrency=CONCURRENCY)
+        self._calls = LimitedCalls(Step.RERANK, own, limits)
 
     @property
     def model(self) -> str:
@@ -114,8 +125,13 @@ class LitellmReranker:
         return self._target.model
 
     def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
-        """Relevance scores in the order of the texts. Raises ModelUnavailable, ModelRateLimited, ModelAuthFailed,
-        ContextTooLong, or ModelRejected (also for an answer that does not fit)."""
+        """Relevance scores in the order of the texts, within the limits. Raises ModelUnavailable, ModelRateLimited,
+        ModelAuthFailed, ContextTooLong, or ModelRejected (also for an answer that does not fit)."""
+        # The model reads the question with each text.
+        tokens = estimated_tokens([*texts, *[question] * len(texts)])
+        return self._calls.called(input_name([question, *texts]), tokens, lambda: self._scored(question, texts))
+
+    def _scored(self, question: str, texts: Sequence[str]) -> Reranked:
         # Some providers give only the best few unless the request says how many.
         count = len(texts)
 
@@ -170,9 +186,14 @@ class LitellmEmbedder:
         timeout_s: float = 30.0,
         batch_size: int = 64,
         input_usd_per_mtok: float | None = None,
+        limits: CallLimits | None = None,
+        wait_s: float = WAIT_S,
     ) -> None:
+        """``wait_s``: how long a request waits for its permit of the limits."""
         self._target = Target(model, api_base, timeout_s, _SETTINGS)
         self._requests = LitellmRequests(Step.EMBED, self._target, api_key, Price(prompt=input_usd_per_mtok))
+        own = StepSettings(model, api_base, timeout_s=timeout_s, concurrency=CONCURRENCY)
+        self._calls = LimitedCalls(Step.EMBED, own, limits, wait_s)
         self._batch_size = batch_size
         self._probe_lock = threading.Lock()
         self._dimension: int | None = None
@@ -184,8 +205,8 @@ class LitellmEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector, from the first answer; requests that of one word if there was none yet. Raises as
-        ``embed`` does."""
+        """Length of a vector, from the first answer; requests that of one word, without a permit, if there was none
+        yet. Raises as ``embed`` does."""
         if self._dimension is None:
             with self._probe_lock:
                 if self._dimension is None:
@@ -193,16 +214,38 @@ class LitellmEmbedder:
         return self._dimension
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """Unit vectors, shape (n, dimension). Raises ModelUnavailable, ModelRateLimited,
+        """Unit vectors, shape (n, dimension), in requests within the limits. Raises ModelUnavailable, ModelRateLimited,
         ModelAuthFailed, ContextTooLong, or ModelRejected (also for an answer that does not fit)."""
+        return self._embedded(texts, lambda: self._request([CHECK_TEXT]))
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        """The same as ``embed``; whether the model answers at all is not checked."""
+        return self._embedded(texts, None)
+
+    def _embedded(self, texts: Sequence[str], check: Callable[[], Embedded] | None) -> Embedded:
+        def bisected(batch: Sequence[str]) -> Embedded:
+            """One request; after a failure that is the batch's, halves are tried until the texts are known."""
+            named = (BATCH if len(batch) < len(texts) or len(batch) > 1 else "") + input_name(batch)
+            try:
+                return self._calls.called(named, estimated_tokens(batch), lambda: self._request(batch), check)
+            except MemForestError as error:
+                if not error.of_input:
+                    raise
+                middle = len(batch) // 2
+                for half in (batch[:middle], batch[middle:]) if middle else ():
+                    try:
+                        bisected(half)
+                    except MemForestError as part:
+                        if not part.of_input:
+                            raise
+                        error.inputs |= part.inputs
+                error.inputs |= frozenset() if middle else {input_name(batch)}
+                raise
+
         if not texts:
             record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, outcome="ok")
             return Embedded(np.empty((0, self.dimension), dtype=np.float32), record)
-        return in_batches(texts, self._batch_size, self._request)
-
-    def embed_query(self, texts: Sequence[str]) -> Embedded:
-        """The same as ``embed``."""
-        return self.embed(texts)
+        return in_batches(texts, self._batch_size, bisected)
 
     def _request(self, texts: Sequence[str]) -> Embedded:
         # Many servers know no base64, which the OpenAI client requests by itself.

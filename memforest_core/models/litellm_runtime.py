@@ -165,6 +165,8 @@ def _load() -> Any:
         each.handle_async_request = bounded(each.handle_async_request)
     # Its class of messages refuses a content in parts, as some servers write it.
     litellm.Message.__init__ = _in_one(litellm.Message.__init__)
+    # Imported by the first call otherwise, as part of its time: half a second, and several on a busy machine.
+    importlib.import_module("openai.resources")
     return litellm
 
 

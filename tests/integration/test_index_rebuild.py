@@ -115,12 +115,17 @@ def upkeep(pipeline: Stack, mark_s: float = 3_600.0) -> Maintenance:
     return open_maintenance(services.engine, services.index, services.producer.wakeups, settings)
 
 
+def work(pipeline: Stack, maintenance: Maintenance) -> None:
+    """Do all maintenance tasks."""
+    while maintenance.tasks.run_one(pipeline.tenant, pipeline.runtime.worker):
+        pass
+
+
 def settle(pipeline: Stack) -> GenerationState:
     """What a worker does at its start and then until nothing is left; what the check found."""
     maintenance = upkeep(pipeline)
     found = maintenance.generations.check(now=True)
-    while maintenance.tasks.run_one(pipeline.tenant, pipeline.runtime.worker):
-        pass
+    work(pipeline, maintenance)
     rest(pipeline)
     return found
 
@@ -276,8 +281,7 @@ def test_a_rebuild_of_one_owner_leaves_the_others_as_they_are(grown: Stack, coun
     maintenance = upkeep(grown)
 
     maintenance.upkeep.rebuild_owner(grown.tenant, "alice")
-    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
-        pass
+    work(grown, maintenance)
     grown.drive()
 
     assert grown.rows(others, f=alice) == calm
@@ -291,8 +295,7 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
     backfill lane."""
     maintenance = upkeep(grown)
     maintenance.upkeep.rebuild()
-    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
-        pass
+    work(grown, maintenance)
     grown.memory.ingest("bob", "kites", KITES)
     with IndexStore(grown.services.engine).indexing(grown.tenant) as rows:
         first = rows.claim_points(ALL_KINDS, PointLease(grown.runtime.worker), 3)
@@ -379,8 +382,7 @@ def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, 
     assert maintenance.generations.check() is GenerationState.STORE_RESTARTED
     grown.memory.ingest("bob", "kites", KITES)
     assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
-    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
-        pass
+    work(grown, maintenance)
     assert [row for row in grown.rows(VERSIONS) if row.state == "done"] == before
     assert points(grown) == stored
     with store.indexing(grown.tenant) as rows:
@@ -424,8 +426,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     counting.texts = 0
     maintenance = upkeep(grown)
     assert maintenance.generations.check() is GenerationState.STORE_RESTARTED
-    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
-        pass
+    work(grown, maintenance)
     assert counting.texts == 0
     done = maintenance.upkeep.state(grown.tenant)
     assert done is not None and done.tasks[0].state == "done"
@@ -441,8 +442,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     # Each point matches its row: when all are written once more, the same evidence is found.
     before = evidence(grown, "To whom did I sell my kite?")
     maintenance.upkeep.rebuild()
-    while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
-        pass
+    work(grown, maintenance)
     grown.drive()
     assert evidence(grown, "To whom did I sell my kite?") == before
 
@@ -786,8 +786,7 @@ def test_the_commands_rebuild_and_tell_how_far_it_is(
         assert missing.exit_code != 0
 
         maintenance = upkeep(running)
-        while maintenance.tasks.run_one(running.tenant, running.runtime.worker):
-            pass
+        work(running, maintenance)
         rows = len(running.rows(VERSIONS))
         shown = json.loads(runner.invoke(command.app, ["status", "--json"]).stdout)
         assert sum(shown["behind"].values()) == rows == shown["points"]

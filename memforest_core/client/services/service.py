@@ -49,17 +49,12 @@ from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.answers import Prompts, open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_models import (
-    chat_key,
-    limit_chat,
-    limit_embedder,
-    limit_reranker,
-    open_limits,
-)
 from memforest_core.models.model_opening import (
     BUILT_IN_EMBEDDINGS,
+    chat_key,
     open_chat,
     open_embedder,
+    open_limits,
     open_reranker,
     step_settings,
 )
@@ -217,7 +212,7 @@ class Services:
     @cached_property
     def chat(self) -> ChatModel:
         """The chat models, by step, within the limits that all workers share."""
-        return limit_chat(open_chat(self.settings.llm), self.limits, self.settings.llm)
+        return open_chat(self.settings.llm, self.limits)
 
     def paused(self, step: Step) -> float:
         """Seconds for which a step should not start, because its chat model failed; 0.0 when it may start."""
@@ -339,7 +334,7 @@ class Services:
             # What the rules extract points to turns; what a model wrote is evidence itself.
             pointers=self._offline(Step.EXTRACT),
             chat=self._chat_for(Step.BROWSE, Step.PLAN),
-            reranker=limit_reranker(open_reranker(rerank), self.limits, rerank),
+            reranker=open_reranker(rerank, self.limits),
             visits=self.visits,
             prompts=self.prompts,
             slots=Slots(self.settings.recall.at_once),
@@ -430,7 +425,7 @@ def open_services(
         check_ready(producer.engine)
         limits = open_limits(settings)
         undo.callback(limits.close)
-        embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        embedder = embedder or open_embedder(settings.embedding, limits)
         index = open_index(settings, embedder, owned=owns_index)
         claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
         services = Services(settings, producer, index, embedder, limits, telemetry)
@@ -451,7 +446,7 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
         check_ready(producer.engine)
         limits = open_limits(settings)
         undo.callback(limits.close)
-        embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        embedder = embedder or open_embedder(settings.embedding, limits)
         index = open_index(settings, embedder)
         undo.callback(index.close)
         rows = IndexStore(producer.engine)

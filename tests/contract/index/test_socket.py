@@ -106,17 +106,6 @@ def test_the_index_of_a_stopped_node_is_unavailable_until_it_starts_again(owner:
     other.close()
 
 
-def test_a_socket_left_by_a_killed_node_is_replaced(owner: EdgeIndex, place: Path) -> None:
-    place.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(place))
-    with pytest.raises(IndexUnavailable):
-        client(place).prepare()
-    server = SocketServer(owner, place)
-    client(place).prepare()
-    server.close()
-
-
 @pytest.mark.usefixtures("running")
 def test_a_client_with_another_embedding_model_learns_what_to_set(place: Path) -> None:
     with pytest.raises(InvalidSettings, match="MEMFOREST_EMBEDDING__MODEL"):

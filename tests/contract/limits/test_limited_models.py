@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import pytest
 from pydantic import SecretStr
 from redis import Redis
 
 from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models.accounting import StepSettings
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
+from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Message, Step
+from memforest_core.models.embedders.batching import BuiltInEmbedder
 from memforest_core.models.limits.call_limits import PREFIX, CallLimits
-from memforest_core.models.limits.limited_models import (
-    LimitedChat,
-    LimitedEmbedder,
-    chat_key,
-    embedding_key,
-    limit_chat,
-    limit_embedder,
-    open_limits,
-)
+from memforest_core.models.limits.limited_models import LimitedCalls
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.model_opening import open_chat, open_embedder
+from memforest_core.models.litellm_requests import LitellmEmbedder
+from memforest_core.models.model_opening import chat_key, embedding_key, open_chat, open_embedder, open_limits
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import limits_of
 from tests.harness.litellm_warm import warm_up
@@ -51,9 +44,9 @@ def server(warm: None) -> Iterator[ModelServer]:
         yield running
 
 
-def chat(server: ModelServer, limits: CallLimits, *, wait_s: float = 0.0, **changes: Any) -> LimitedChat:
+def chat(server: ModelServer, limits: CallLimits, *, wait_s: float = 0.0, **changes: Any) -> LitellmChat:
     settings = StepSettings("openai/test", **({"api_base": server.url, "api_key": "key-1"} | changes))
-    return LimitedChat(LitellmChat({Step.EXTRACT: settings}), limits, {Step.EXTRACT: settings}, wait_s=wait_s)
+    return LitellmChat({Step.EXTRACT: settings}, limits, wait_s=wait_s)
 
 
 def request(text: str = SECRET) -> ChatRequest:
@@ -153,49 +146,24 @@ class TestChat:
         assert sum("MEMFOREST_LLM__CONCURRENCY" in str(error) for error in errors) >= 1
 
     def test_an_error_that_is_none_of_ours_gives_the_permit_back(self, opened: Opened) -> None:
-        class Broken:
-            def model_name(self, step: Step) -> str:
-                return "broken"
+        calls = LimitedCalls(Step.EXTRACT, StepSettings("broken"), opened(limits_of(concurrent_calls=1)), 0.0)
 
-            def complete(self, request: ChatRequest) -> ChatReply:
-                raise ZeroDivisionError
+        def broken() -> ChatReply:
+            raise ZeroDivisionError
 
-        settings = StepSettings("broken")
-        model = LimitedChat(Broken(), opened(limits_of(concurrent_calls=1)), {Step.EXTRACT: settings}, wait_s=0.0)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
-                model.complete(request())
+                calls.called("input", 1, broken)
 
 
-class FakeEmbedder:
-    """Vectors of one number; raises the given errors first."""
-
-    model, dimension = "fake", 1
-
-    def __init__(self, *errors: Any) -> None:
-        self.errors = list(errors)
-        self.requests: list[int] = []
-
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        self.requests.append(len(texts))
-        if self.errors:
-            raise self.errors.pop(0)
-        record = CallRecord(Step.EMBED, self.model, len(texts), 0, 0, 0.5, 2.0, "ok")
-        return Embedded(np.ones((len(texts), 1), dtype=np.float32), record)
-
-    def embed_query(self, texts: Sequence[str]) -> Embedded:
-        return self.embed(texts)
-
-
-class TestEmbedder:
-    def test_each_request_has_its_permit_and_the_records_add_up(self, opened: Opened) -> None:
-        fake = FakeEmbedder()
-        model = LimitedEmbedder(fake, opened(limits_of(requests_per_minute=20)), StepSettings("fake"), 4, wait_s=0)
-        embedded = model.embed(["a"] * 6)
-        assert (fake.requests, embedded.vectors.shape) == ([4, 2], (6, 1))
-        assert (embedded.record.prompt_tokens, embedded.record.cost_usd, embedded.record.latency_ms) == (6, 1.0, 4.0)
-        with pytest.raises(ModelRateLimited):
-            model.embed_query(["a"])
+def test_each_request_of_an_embedder_has_its_permit(server: ModelServer, opened: Opened) -> None:
+    limits = opened(limits_of(requests_per_minute=20))
+    model = LitellmEmbedder("openai/vectors", api_base=server.url, batch_size=4, limits=limits, wait_s=0.0)
+    embedded = model.embed([f"text {number}" for number in range(6)])
+    assert [len(call.body["input"]) for call in server.requests] == [4, 2]
+    assert embedded.vectors.shape == (6, model.dimension)
+    with pytest.raises(ModelRateLimited):
+        model.embed_query(["a"])
 
 
 class TestWiring:
@@ -209,9 +177,9 @@ class TestWiring:
             deployment=DeploymentSettings(worker_processes=3),
         )
         limits = open_limits(settings)
-        model = limit_chat(open_chat(settings.llm), limits, settings.llm)
+        model = open_chat(settings.llm, limits)
         assert model.complete(request()).text == "yes"
-        embedder = limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        embedder = open_embedder(settings.embedding, limits)
         assert embedder.embed(["a"]).vectors.shape[0] == 1
         key, vectors_key = chat_key(settings.llm, Step.EXTRACT), embedding_key(settings.embedding)
         assert key is not None
@@ -222,9 +190,8 @@ class TestWiring:
         limits.close()
 
     def test_offline_and_built_in_models_have_no_limits(self) -> None:
-        built_in = FakeEmbedder()
         limits = open_limits(load_settings(broker=BrokerSettings(url=SecretStr("sentinel://host:26379"))))
-        assert limit_embedder(built_in, limits, EmbeddingSettings()) is built_in
+        assert isinstance(open_embedder(EmbeddingSettings(), limits), BuiltInEmbedder)
         assert embedding_key(EmbeddingSettings()) is None
         assert chat_key(LlmSettings(), Step.EXTRACT) is None
         limits.close()

@@ -19,8 +19,7 @@ from redis import Redis
 
 from memforest_core.errors import ModelAuthFailed, ModelRateLimited
 from memforest_core.models.limits.call_limits import PREFIX, CallLimits, RedisLedger
-from memforest_core.models.limits.model_limits import ModelPaused
-from tests.contract.limits.limited import MODEL, limited, limits_of, refused, unavailable
+from tests.contract.limits.limited import MODEL, limited, limits_of, unavailable
 from tests.harness.timing import until, within
 
 ROOT = Path(__file__).parents[3]
@@ -183,12 +182,6 @@ class TestRateLimited:
 
 
 class TestCircuit:
-    def test_a_refused_key_pauses_at_once_and_says_what_to_fix(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        call(one, refused())
-        with pytest.raises(ModelPaused, match="API_KEY"):
-            call(other)
-
     def test_a_key_missing_in_one_worker_is_that_workers_trouble(self, opened: Opened) -> None:
         one, other = opened(), opened()
         for _ in range(5):
