@@ -7,7 +7,6 @@ time zone's calendar, so that a change of clocks adds or takes none.
 from __future__ import annotations
 
 import calendar
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from memforest_core.domain.dates import find_date_phrases, resolve
@@ -21,20 +20,6 @@ MAX_PHRASES = 8
 _INSTANT = timedelta(microseconds=1)
 _UNITS = {Precision.YEAR: "year", Precision.MONTH: "month", Precision.WEEK: "week"}
 _COARSENESS = (Precision.YEAR, Precision.MONTH, Precision.WEEK, Precision.DAY, Precision.MINUTE)
-
-
-@dataclass(frozen=True, slots=True)
-class Distance:
-    """Whole years, then whole months (0 to 11), then days; none is negative."""
-
-    years: int
-    months: int
-    days: int
-
-    def words(self) -> str:
-        """Such as "1 year, 2 months and 3 days"."""
-        parts = [(self.years, "year"), (self.months, "month"), (self.days, "day")]
-        return joined([counted(number, unit) for number, unit in parts if number]) or counted(0, "day")
 
 
 def counted(number: int, unit: str) -> str:
@@ -55,23 +40,24 @@ def months_later(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
 
 
-def distance(first: date, last: date) -> Distance:
-    """From one day to a later one: as many whole months as fit, and the days that are left. Raises ValueError for an
-    earlier one."""
+def distance(first: date, last: date) -> tuple[int, int, int]:
+    """From one day to a later one: whole years, then whole months (0 to 11), as many as fit, and the days that are
+    left; none is negative. Raises ValueError for an earlier one."""
     if last < first:
         raise ValueError("a distance is measured from the earlier day")
     months = (last.year - first.year) * 12 + last.month - first.month
     if last.day < first.day and months_later(first, months) > last:
         months -= 1
-    return Distance(months // 12, months % 12, (last - months_later(first, months)).days)
+    return months // 12, months % 12, (last - months_later(first, months)).days
 
 
 def days_in_words(first: date, last: date) -> str:
     """A number of days, and the same in larger units: "24 days (3 weeks and 3 days)". Raises as ``distance``."""
     parts = distance(first, last)
     days = (last - first).days
-    if parts.years or parts.months:
-        return f"{counted(days, 'day')} ({parts.words()})"
+    if any(parts[:2]):
+        units = zip(parts, ("year", "month", "day"), strict=True)
+        return f"{counted(days, 'day')} ({joined([counted(number, unit) for number, unit in units if number])})"
     weeks, left = divmod(days, 7)
     if not weeks:
         return counted(days, "day")

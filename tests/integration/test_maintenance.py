@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from uuid import uuid4
 
 import pytest
 
-from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
+from memforest_core.domain.ids import LeaseToken, TenantId
 from memforest_core.errors import IndexUnavailable, InvariantViolated, MemForestError, StoreUnavailable
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -156,13 +155,6 @@ def test_progress_is_stored_under_the_lease_and_a_lost_lease_changes_nothing(kno
     assert (now.state, now.progress, now.error_code) == ("running", {"at": 2}, None)
 
 
-def test_a_lease_ends_with_its_worker(known: Stack) -> None:
-    ask(known)
-    with rows(known) as tasks:
-        tasks.claim((KIND,), WorkerId(uuid4()), 3_600.0)
-    assert free(known) == 1
-
-
 def test_a_task_that_loses_its_workers_too_often_waits_for_a_person(known: Stack) -> None:
     task = ask(known)
     for _ in range(4):
@@ -173,15 +165,6 @@ def test_a_task_that_loses_its_workers_too_often_waits_for_a_person(known: Stack
     assert (now.state, now.error_code, now.lost_leases) == ("dead", "lease_lost", 4)
     assert now.finished
     assert ask(known) != task
-
-
-def test_what_was_given_back_for_later_is_not_claimed_before(known: Stack) -> None:
-    task = ask(known)
-    with rows(known) as tasks:
-        tasks.retry(held(known)[0], 60.0, False, "index_unavailable", "Away.")
-    assert claim(known) is None
-    now = seen(known, task)
-    assert (now.state, now.attempts, now.error_code) == ("ready", 0, "index_unavailable")
 
 
 def count(_tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
