@@ -36,7 +36,6 @@ from memforest_core.recall.cli import evidence_text
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
     from rich.table import Table
 
     from memforest_core.cli.demo_data import DemoQuestion
@@ -56,7 +55,7 @@ POLL_S = 0.05
 NUDGE_S = 1.0
 NUDGE_TIMEOUT_S = 0.02
 LINE_S = 3.0
-"""Without a terminal a line is written this often at most."""
+"""A line about progress is written this often at most."""
 
 
 def demo(
@@ -145,24 +144,21 @@ def _run(memory: MemForest, directory: Path, startup_s: float, timeout_s: float,
         memory.ingest(session.owner, session.session_id, cast("Sequence[TurnInput]", session.turns))
     accept_s = time.perf_counter() - started
     owner, stages_seen = sessions[0].owner, Stages(started, shown=shown)
-    try:
-        totals = _followed(memory, owner, stages_seen, timeout_s)
-        results = [(each, memory.recall(owner, each.question, max(EVIDENCE, each.within))) for each in load_questions()]
-        return DemoReport(
-            model=memory.settings.llm.model,
-            data=directory,
-            answers=[
-                (each, each.place([piece.text for piece in result.evidence]) is not None, result)
-                for each, result in results
-            ],
-            totals=totals,
-            reached_s=stages_seen.reached,
-            differences=_differences(memory, owner) if memory.settings.llm.model == "offline" else None,
-            model_calls=memory.services.inspection.model_calls(memory.tenant, owner),
-            seconds={"startup": startup_s, "accept": accept_s, "total": startup_s + time.perf_counter() - started},
-        )
-    finally:
-        stages_seen.end()
+    totals = _followed(memory, owner, stages_seen, timeout_s)
+    results = [(each, memory.recall(owner, each.question, max(EVIDENCE, each.within))) for each in load_questions()]
+    return DemoReport(
+        model=memory.settings.llm.model,
+        data=directory,
+        answers=[
+            (each, each.place([piece.text for piece in result.evidence]) is not None, result)
+            for each, result in results
+        ],
+        totals=totals,
+        reached_s=stages_seen.reached,
+        differences=_differences(memory, owner) if memory.settings.llm.model == "offline" else None,
+        model_calls=memory.services.inspection.model_calls(memory.tenant, owner),
+        seconds={"startup": startup_s, "accept": accept_s, "total": startup_s + time.perf_counter() - started},
+    )
 
 
 def _differences(memory: MemForest, owner: str) -> list[str]:
@@ -203,14 +199,12 @@ def stages(totals: Totals) -> dict[str, tuple[int, int]]:
 class Stages:
     """When each stage was first seen complete, in seconds since ``started`` (perf_counter).
 
-    ``shown`` as one bar a stage on stderr; as lines where stderr is no terminal.
+    ``shown`` as lines on stderr.
     """
 
     started: float
     shown: bool = False
     reached: dict[str, float] = field(default_factory=dict)
-    _bars: Progress | None = None
-    _tasks: dict[str, TaskID] = field(default_factory=dict)
     _next_line: float = 0.0
     _last: dict[str, tuple[int, int]] = field(default_factory=dict)
     _printed: set[str] = field(default_factory=set)
@@ -231,29 +225,11 @@ class Stages:
         for trouble in troubles:
             if trouble.reason not in self._printed:
                 self._printed.add(trouble.reason)
-                where = console(stderr=True) if self._bars is None else self._bars.console
-                where.print(f"{trouble.state}: {printable(trouble.reason)} [{trouble.code}]", style="yellow")
-        if sys.stderr.isatty():
-            self._draw(now)
-        elif now != self._last and (time.monotonic() >= self._next_line or settled):
+                text = f"{trouble.state}: {printable(trouble.reason)} [{trouble.code}]"
+                console(stderr=True).print(text, style="yellow")
+        if now != self._last and (time.monotonic() >= self._next_line or settled):
             self._last, self._next_line = now, time.monotonic() + LINE_S
             print(" · ".join(f"{name} {done}/{of}" for name, (done, of) in now.items()), file=sys.stderr, flush=True)
-
-    def _draw(self, now: dict[str, tuple[int, int]]) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        if self._bars is None:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-            self._bars = Progress(*columns, console=console(stderr=True))
-            self._bars.start()
-            self._tasks = {name: self._bars.add_task(name) for name in now}
-        for name, (done, of) in now.items():
-            self._bars.update(self._tasks[name], completed=done, total=of)
-
-    def end(self) -> None:
-        """Draw no more."""
-        if self._bars is not None:
-            self._bars.stop()
 
 
 def _followed(memory: MemForest, owner: str, seen: Stages, timeout_s: float) -> Totals:

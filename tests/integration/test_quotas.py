@@ -92,15 +92,6 @@ def test_what_is_stored_already_is_never_refused(tight: Stack) -> None:
         client.enqueue("bob", "s1", said("Uno."))
 
 
-def test_a_refusal_inside_the_callers_transaction_leaves_it_usable(tight: Stack) -> None:
-    fill(tight, 10)
-    with tight.services.engine.begin() as outer:
-        with pytest.raises(QuotaExceeded):
-            tight.memory.client.enqueue("new", "s1", said("Hello."), transaction=outer)
-        outer.exec_driver_sql("CREATE TEMPORARY TABLE mine AS SELECT 1 AS one")
-    assert tight.rows("SELECT count(*) FROM memforest.forest WHERE owner = 'new'") == [(0,)]
-
-
 def test_a_backfill_leaves_the_last_fifth_to_live_sessions(tight: Stack) -> None:
     client = tight.memory.client
     fill(tight, 8)

@@ -6,7 +6,7 @@ import logging
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memforest_core.cli.toolkit.logs import configure_logs
 
@@ -39,31 +39,13 @@ class Store:
         return self.client.tenant
 
 
-class Opener(Protocol):
-    """Opens services or an embedded node; the program hands it in with ``use_opener``."""
-
-    def memory(
-        self, data: Path | None, *, create: bool, concurrency: int, alone: bool
-    ) -> AbstractContextManager[MemForest]: ...
-
-    def store(self, data: Path | None, *, create: bool) -> AbstractContextManager[Store]: ...
-
-    def owners_database(self, data: Path | None, *, running: bool) -> AbstractContextManager[DatabaseSettings]: ...
-
-    def reembedding(self) -> AbstractContextManager[Reembedding]: ...
+_openers: list[Any] = []
+"""The ``ProgramOpener`` of ``cli.opener``, which this layer may not import."""
 
 
-_openers: list[Opener] = []
-
-
-def use_opener(opener: Opener) -> None:
+def use_opener(opener: Any) -> None:
     """Open everything with ``opener`` from now on."""
     _openers[:] = [opener]
-
-
-def _opener() -> Opener:
-    (opener,) = _openers
-    return opener
 
 
 def opened_memory(
@@ -74,25 +56,31 @@ def opened_memory(
     A node that runs in ``data`` already is used as it is, unless the command must be the node itself (``alone``).
     """
     quiet_logs()
-    return _opener().memory(data, create=create, concurrency=concurrency, alone=alone)
+    opened: AbstractContextManager[MemForest] = _openers[0].memory(
+        data, create=create, concurrency=concurrency, alone=alone
+    )
+    return opened
 
 
 def opened_store(data: Path | None, *, create: bool = False) -> AbstractContextManager[Store]:
     """The database and the broker that the settings name, connected on first use; with ``data`` an embedded node, which
     works meanwhile."""
     quiet_logs()
-    return _opener().store(data, create=create)
+    opened: AbstractContextManager[Store] = _openers[0].store(data, create=create)
+    return opened
 
 
 def opened_database(data: Path | None, *, running: bool) -> AbstractContextManager[DatabaseSettings]:
     """The database with its owner's address: that of the settings, or of a node, which may be ``running``."""
-    return _opener().owners_database(data, running=running)
+    opened: AbstractContextManager[DatabaseSettings] = _openers[0].owners_database(data, running=running)
+    return opened
 
 
 def opened_reembedding() -> AbstractContextManager[Reembedding]:
     """The change of the embedding model of the whole database that the settings name."""
     quiet_logs()
-    return _opener().reembedding()
+    opened: AbstractContextManager[Reembedding] = _openers[0].reembedding()
+    return opened
 
 
 def quiet_logs() -> None:

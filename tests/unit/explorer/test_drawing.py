@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memforest_core.service.explorer.drawing import NARROWEST, TICKS, Axis, proportions, stacked
+from memforest_core.service.explorer.drawing import NARROWEST, TICKS, Axis, stacked
 
 START = datetime(2023, 3, 14, 12, tzinfo=UTC)
 
@@ -53,12 +53,6 @@ def test_an_instant_can_be_seen_and_stays_on_the_axis() -> None:
     assert last.x + last.width == pytest.approx(100)
 
 
-def test_a_single_moment_has_a_day_around_it() -> None:
-    axis = Axis.over([START])
-
-    assert (axis.end - axis.start, axis.bar(START, START).x) == (timedelta(days=1), 50.0)
-
-
 def test_what_begins_before_the_axis_is_cut_at_its_edge() -> None:
     axis = Axis.over([START, START + timedelta(days=10)])
     bar = axis.bar(START - timedelta(days=5), START + timedelta(days=5))
@@ -70,7 +64,3 @@ def test_parts_of_the_best_fill_the_width_the_largest_first() -> None:
     slices = stacked({"cell": 1.0, "fact": 3.0}, 4.0)
 
     assert [(each.name, each.x, each.width) for each in slices] == [("fact", 0.0, 75.0), ("cell", 75.0, 25.0)]
-
-
-def test_nothing_has_no_shares() -> None:
-    assert (proportions([]), proportions([0, 0]), stacked({"a": 0.0}, 0.0)[0].width) == ([], [0.0, 0.0], 0.0)
