@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from memforest_core.assistant.profile.records import Forgetting, FoundFact, Intent, Profile, Turns
     from memforest_core.assistant.topics.records import Topic, TopicContext, TopicStats, TopicTurn
     from memforest_core.assistant.topics.service import TopicService
-    from memforest_core.client.api import MemForest
-    from memforest_core.client.producer import MemForestClient
     from memforest_core.domain.ids import TenantId
     from memforest_core.ingest.accept.records import RunningSession, SessionProgress
 
@@ -68,66 +67,93 @@ if TYPE_CHECKING:
 TEXT_CHARS = 120
 OFF = "Windows are switched off: MEMFOREST_WINDOW__ENABLED."
 
-Opened = TypeVar("Opened")
-Found = TypeVar("Found")
-
-
-def _memory(data: Path | None) -> AbstractContextManager[MemForest]:
-    return opened_memory(data)
+Methods = Callable[[str], Callable[..., Any]]
+"""Gives a method by its name."""
 
 
 @contextmanager
-def _client(data: Path | None) -> Iterator[MemForestClient]:
+def _memory(data: Path | None) -> Iterator[Methods]:
+    with opened_memory(data) as memory:
+        yield partial(getattr, memory)
+
+
+@contextmanager
+def _client(data: Path | None) -> Iterator[Methods]:
     with opened_store(data) as store:
-        yield store.client
+        yield partial(getattr, store.client)
 
 
 @contextmanager
-def _new_client(data: Path | None) -> Iterator[MemForestClient]:
+def _new_client(data: Path | None) -> Iterator[Methods]:
     with opened_store(data, create=True) as store:
-        yield store.client
+        yield partial(getattr, store.client)
 
 
 @contextmanager
-def _topics(data: Path | None) -> Iterator[Topics]:
+def _topics(data: Path | None) -> Iterator[Methods]:
     from memforest_core.assistant.topics.service import TopicService
 
     with opened_store(data) as store:
-        yield TopicService(store.engine, store.client.settings), store.tenant
+        topics = TopicService(store.engine, store.client.settings)
+        yield lambda name: partial(getattr(topics, {"topic_list": "topics"}.get(name, name)), store.tenant)
 
 
-def _command(
-    opening: Callable[[Path | None], AbstractContextManager[Opened]],
-    call: Callable[..., Found],
-    show: Callable[[Found], None],
-) -> Callable[..., None]:
-    """A command with the parameters of ``call`` but its first one, which is what ``opening`` gives: its result is
-    printed as JSON, or by ``show``."""
-    _, *own = inspect.signature(call).parameters.values()
-    call.__annotations__ = {each.name: each.annotation for each in own}
-    kinds: dict[str, Any] = get_type_hints(call, include_extras=True)
-    defaults = {each.name: each.default for each in own} | {"data": None, "as_json": False}
-    kinds |= {"data": DataOption, "as_json": JsonOption}
+class Given(NamedTuple):
+    """A parameter of a command, under the name that the method has for it."""
 
-    def run(*, data: Path | None, as_json: bool, **given: Any) -> None:
-        with opening(data) as opened:
-            found = call(opened, **given)
-        owner = given.get("owner") if hasattr(found, "owner_known") else None
-        if as_json and isinstance(found, Page):
-            items = [each.to_dict() if isinstance(each, Document) else each for each in found.items]
-            print_json(replace(found, items=tuple(items)))
-        elif not answered(found, owner, as_json=as_json):
-            show(found)
+    name: str
+    kind: Any
+    default: Any = inspect.Parameter.empty
 
-    run.__annotations__ = kinds
-    run.__doc__, run.__name__ = call.__doc__, call.__name__
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
-            for name, default in defaults.items()
-        ]
-    )
-    return run
+
+def _argument(name: str, text: str, metavar: str, kind: Any = str, default: Any = inspect.Parameter.empty) -> Given:
+    return Given(name, Annotated[kind, argument(text, metavar=metavar)], default)
+
+
+def _option(name: str, text: str, kind: Any = str | None, default: Any = None) -> Given:
+    return Given(name, Annotated[kind, option(text) if default is None else typer.Option(help=text)], default)
+
+
+OWNER = Given("owner", OwnerOption)
+CURSOR = Given("cursor", CursorOption, None)
+LIMIT = Given("limit", LimitOption, 100)
+LATEST = "The session's id; LATEST: the one that runs or got a turn last."
+ABOUT = "Whom it is about, by id or name; the owner when not given."
+
+
+class Command(NamedTuple):
+    """A command that calls a method, and prints its result as JSON or by ``show``."""
+
+    name: str
+    help: str
+    show: Callable[[Any], None]
+    given: tuple[Given, ...]
+
+    def made(
+        self, opening: Callable[[Path | None], AbstractContextManager[Methods]], prefix: str = ""
+    ) -> Callable[..., None]:
+        """The command as typer reads it; ``opening`` gives the method, whose name is its own after a ``prefix``."""
+        given = (*self.given, Given("data", DataOption, None), Given("as_json", JsonOption, False))
+
+        def run(*, data: Path | None, as_json: bool, **values: Any) -> None:
+            with opening(data) as methods:
+                found = methods(prefix + self.name)(**values)
+            owner = values.get("owner") if hasattr(found, "owner_known") else None
+            if as_json and isinstance(found, Page):
+                items = [each.to_dict() if isinstance(each, Document) else each for each in found.items]
+                print_json(replace(found, items=tuple(items)))
+            elif not answered(found, owner, as_json=as_json):
+                self.show(found)
+
+        run.__annotations__ = {each.name: each.kind for each in given}
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
+            [
+                inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.kind)
+                for each in given
+            ]
+        )
+        run.__name__, run.__doc__ = self.name, self.help
+        return run
 
 
 def commands() -> list[Callable[..., None] | typer.Typer]:
@@ -136,76 +162,12 @@ def commands() -> list[Callable[..., None] | typer.Typer]:
     sessions = typer.Typer(name="session", help=of_sessions, no_args_is_help=True)
     of_topics = "What an owner's conversations are about, and how hot each topic is."
     topics = typer.Typer(name="topics", help=of_topics, no_args_is_help=True)
-    made: list[Callable[..., None] | typer.Typer] = [sessions, topics, remember, forget_words]
-    for call, show in (
-        *((today, _show_day), (day, _show_day), (week, _show_period), (period, _show_period), (days, _show_days)),
-        *((summarize, _show_summarized), (window, _show_window), (window_put, _show_held)),
-        *((profile, _show_profile), (intent, _show_intent), (context, _show_context)),
-    ):
-        made.append(_command(_memory, call, cast("Callable[[Any], None]", show)))
-    for opening, about in ((_new_client, start), (_client, switch), (_client, close), (_client, current)):
-        sessions.command()(_command(opening, about, _show_running))
-    topics.command("list")(_command(_topics, list_topics, _show_topics))
-    for of_topic, show_topic in (
-        (topic_context, _show_messages),
-        (history, _show_history),
-        (stats, _show_stats),
-        *((tag, _show_topic), (merge, _show_topic)),
-    ):
-        name = of_topic.__name__.removeprefix("topic_")
-        topics.command(name)(_command(_topics, of_topic, cast("Callable[[Any], None]", show_topic)))
-    return made
-
-
-# Days
-
-
-def today(memory: MemForest, owner: OwnerOption) -> DayDigest:
-    """Print what happened today, speaker by speaker."""
-    return memory.today(owner)
-
-
-def day(
-    memory: MemForest,
-    date: Annotated[str, typer.Argument(metavar="DATE", help="A day, like 2026-11-22, in the owner's time zone.")],
-    owner: OwnerOption,
-) -> DayDigest:
-    """Print what happened on a day, speaker by speaker."""
-    return memory.day(owner, date)
-
-
-def week(memory: MemForest, owner: OwnerOption) -> PeriodDigest:
-    """Print one text of the six days before today."""
-    return memory.week(owner)
-
-
-def period(
-    memory: MemForest,
-    period: Annotated[str, typer.Argument(help="A month (2026-11), a year (2026), or life.")],
-    owner: OwnerOption,
-) -> PeriodDigest:
-    """Print one text of a month, a year, or the whole life."""
-    return memory.period(owner, period)
-
-
-def days(
-    memory: MemForest,
-    owner: OwnerOption,
-    limit: Annotated[int, typer.Option(help="Days of one page, 1 to 1,000.")] = 30,
-    cursor: CursorOption = None,
-) -> Page[DayDigest]:
-    """List an owner's days on which something was said, the newest first, with their digests."""
-    return memory.days(owner, limit=limit, cursor=cursor)
-
-
-def summarize(
-    memory: MemForest,
-    owner: OwnerOption,
-    day: Annotated[str | None, option("Make the digest of this day.")] = None,
-    session: Annotated[str | None, option("Extract the last cell of this session and refresh it.")] = None,
-) -> DayDigest | SessionProgress:
-    """Summarize a day or a session now, whether it is due or not."""
-    return memory.summarize(owner, day=day, session=session)
+    for each in SESSIONS:
+        opening = _new_client if each.name == "start" else _client
+        sessions.command(each.name)(each.made(opening, "session_"))
+    for each in TOPICS:
+        topics.command(each.name)(each.made(_topics, "topic_"))
+    return [sessions, topics, remember, forget_words, window_put, *(each.made(_memory) for each in READING)]
 
 
 def _show_day(found: DayDigest) -> None:
@@ -252,71 +214,6 @@ def _show_summarized(made: DayDigest | SessionProgress) -> None:
         console().print(f"The session is at stage {made.stage.value}; its summaries are due.")
 
 
-# Windows and running sessions
-
-SessionArgument = Annotated[
-    str, typer.Argument(help="The session's id; LATEST: the one that runs or got a turn last.", show_default=True)
-]
-OptionalSession = Annotated[str | None, argument("The session's id.")]
-
-
-def window(
-    memory: MemForest,
-    owner: OwnerOption,
-    session: SessionArgument = LATEST_SESSION,
-    max_tokens: Annotated[int | None, option("Of the window; the setting window.max_tokens unless given.")] = None,
-    last_turns: Annotated[int | None, option("Last turns word for word; the setting window.last_turns.")] = None,
-) -> SessionWindow:
-    """Print a session as a model should see it: the last turns, older ones as summaries, and what recall found."""
-    return memory.window(owner, session, max_tokens=max_tokens, last_turns=last_turns)
-
-
-def window_put(
-    memory: MemForest,
-    owner: OwnerOption,
-    session: SessionArgument = LATEST_SESSION,
-    fact: Annotated[list[str] | None, option("A fact's id; again for more.")] = None,
-    turn: Annotated[
-        list[str] | None, option("SESSION TURN: the ids of a session and a turn, with a space; again for more.")
-    ] = None,
-) -> HeldItems:
-    """Put facts and turns that recall found into a session's window, by reference."""
-    items: list[ItemInput] = [*(fact or ())]
-    for each in turn or ():
-        of_session, space, of_turn = each.rpartition(" ")
-        if not space:
-            raise InvalidInput("Give --turn as the ids of a session and a turn, with a space.", code="invalid_items")
-        items.append((of_session, of_turn))
-    return memory.window_put(owner, session, items)
-
-
-def start(client: MemForestClient, owner: OwnerOption, session: OptionalSession = None) -> RunningSession:
-    """Begin a session; its id is made unless given."""
-    return client.session_start(owner, session)
-
-
-def switch(
-    client: MemForestClient, session: Annotated[str, typer.Argument(help="The session's id.")], owner: OwnerOption
-) -> RunningSession:
-    """Go on with a session of before."""
-    return client.session_switch(owner, session)
-
-
-def close(
-    client: MemForestClient,
-    owner: OwnerOption,
-    session: OptionalSession = None,
-    summarize: Annotated[bool, typer.Option(help="Extract its last cell and refresh its summaries at once.")] = True,
-) -> RunningSession | None:
-    """Close the session that runs, or the named one."""
-    return client.session_close(owner, session, summarize=summarize)
-
-
-def current(client: MemForestClient, owner: OwnerOption) -> RunningSession | None:
-    """Print which session runs."""
-    return client.session_current(owner)
-
-
 def _left_out(reasons: Iterable[tuple[str, str]]) -> str:
     counts = Counter(f"{what} ({why})" for what, why in reasons)
     return "; left out: " + ", ".join(f"{count} {what}" for what, count in counts.items()) if counts else ""
@@ -352,24 +249,6 @@ def _show_running(found: RunningSession | None) -> None:
         console().print(f"{printable(found.session_id)}: {found.turns} turns{last}.")
 
 
-# Contexts
-
-
-def context(
-    memory: MemForest,
-    owner: OwnerOption,
-    question: Annotated[str | None, argument("What is to be answered; the last turn of a user unless given.")] = None,
-    session: Annotated[
-        str, typer.Option(help="The session's id; LATEST: the one that runs or got a turn last.")
-    ] = LATEST_SESSION,
-    speaker: Annotated[str | None, option("Whom the profile is about and whose words are looked for.")] = None,
-    channel: Annotated[str | None, option("Only sessions of this channel.")] = None,
-    max_tokens: Annotated[int | None, option("Of the whole; the setting context.max_tokens unless given.")] = None,
-) -> Context:
-    """Print what goes into the prompt of one chat turn: profile, days, evidence and the running session."""
-    return memory.context(owner, session, question, speaker, channel, max_tokens)
-
-
 def _show_context(made: Context) -> None:
     out = console()
     for line in made.text.splitlines():
@@ -378,71 +257,6 @@ def _show_context(made: Context) -> None:
     used = ", ".join(f"{section.value} {tokens}" for section, tokens in made.section_tokens.items()) or "nothing"
     missing = _left_out((each.section.value, each.why.value) for each in made.left_out)
     out.print(f"{made.tokens} of {made.max_tokens} tokens: {used}{missing}.", style="dim")
-
-
-# Topics
-
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's id.")]
-
-
-def list_topics(
-    opened: Topics, owner: OwnerOption, limit: LimitOption = 100, cursor: CursorOption = None
-) -> Page[Topic]:
-    """List an owner's topics, the one that reaches furthest in time first."""
-    topics, tenant = opened
-    return topics.topics(tenant, owner, limit=limit, cursor=cursor)
-
-
-def topic_context(
-    opened: Topics,
-    topic: TopicArgument,
-    owner: OwnerOption,
-    max_tokens: Annotated[int | None, option("Of all messages; the setting topics.context_tokens.")] = None,
-) -> TopicContext:
-    """Print a topic as messages for a prompt: its summary, then its turns. Warms it."""
-    topics, tenant = opened
-    return topics.topic_context(tenant, owner, topic, max_tokens=max_tokens)
-
-
-def history(
-    opened: Topics,
-    topic: TopicArgument,
-    owner: OwnerOption,
-    include_compressed: Annotated[bool, typer.Option(help="Also the turns of a cold topic.")] = True,
-    limit: LimitOption = 100,
-    cursor: CursorOption = None,
-) -> Page[TopicTurn]:
-    """Print the turns that say a topic's facts, in the order of time. Warms it."""
-    topics, tenant = opened
-    return topics.topic_history(tenant, owner, topic, include_compressed=include_compressed, limit=limit, cursor=cursor)
-
-
-def stats(opened: Topics, topic: TopicArgument, owner: OwnerOption) -> TopicStats:
-    """Print a topic's counts: turns, dates, accesses, bytes, points."""
-    topics, tenant = opened
-    return topics.topic_stats(tenant, owner, topic)
-
-
-def tag(
-    opened: Topics,
-    topic: TopicArgument,
-    owner: OwnerOption,
-    tags: Annotated[list[str] | None, argument("The tags that it has from now on; none: no tags.")] = None,
-) -> Topic:
-    """Give a topic tags, instead of those it has."""
-    topics, tenant = opened
-    return topics.topic_tag(tenant, owner, topic, tags or ())
-
-
-def merge(
-    opened: Topics,
-    topic: TopicArgument,
-    other: Annotated[str, typer.Argument(help="The topic that becomes part of it.")],
-    owner: OwnerOption,
-) -> Topic:
-    """Make one topic of two."""
-    topics, tenant = opened
-    return topics.topic_merge(tenant, owner, topic, other)
 
 
 def _topics_table(found: Sequence[Topic]) -> Table:
@@ -504,80 +318,6 @@ def _show_stats(found: TopicStats) -> None:
     console().print(table)
 
 
-# Requests in words
-
-AboutOption = Annotated[str | None, option("Whom it is about, by id or name; the owner when not given.")]
-
-
-def remember(
-    text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
-    owner: OwnerOption,
-    about: AboutOption = None,
-    at: Annotated[str | None, option("The timestamp; now unless given.")] = None,
-    session: Annotated[str | None, option("The note's own id; a new one when not given.")] = None,
-    wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
-    timeout: TimeoutOption = TIMEOUT_S,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Keep a note: its facts are pinned, and a later one takes the turn of an earlier one."""
-    with _new_client(data) as client:
-        handle = client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
-        progress = handle.status()
-    if as_json:
-        print_json({"owner": owner, "session": handle.session_id, "progress": progress})
-    else:
-        console().print(f"Stored as {named(handle.session_id)}: {progress.stage.value}.")
-
-
-def forget_words(
-    words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
-    owner: OwnerOption,
-    turns: Annotated[
-        str, typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none.")
-    ] = "alone",
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Delete the facts that words name, and say which. It can't be undone: --dry-run shows them first.
-
-    The exit code is 1 when nothing was found, or a reference was left. To delete by ids: memforest forget.
-    """
-    if not dry_run:
-        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
-    choices: dict[str, Any] = {"turns": cast("Turns", turns), "actor": actor_named(actor)}
-    with opened_memory(data) as memory:
-        forgotten = memory.forget(owner, words, dry_run, **choices, wait=not no_wait, timeout_s=timeout)
-    if not answered(forgotten, owner, as_json=as_json):
-        _show_forgotten(forgotten)
-    if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
-        raise typer.Exit(Exit.FAILED)
-
-
-def profile(
-    memory: MemForest,
-    owner: OwnerOption,
-    about: AboutOption = None,
-    write: Annotated[
-        bool, typer.Option("--write/--no-write", help="Let the model write a text that is not stored yet.")
-    ] = True,
-) -> Profile:
-    """Print what is known of somebody now."""
-    return memory.profile(owner, about, write=write)
-
-
-def intent(
-    memory: MemForest, text: Annotated[str, typer.Argument(help="What somebody wrote to an assistant.")]
-) -> Intent:
-    """Say what a text wants of the memory: remember, forget, about_me or none. Nothing is done about it."""
-    return memory.intent(text)
-
-
 def _show_forgotten(forgotten: Forgetting) -> None:
     out = console()
     if forgotten.found:
@@ -618,3 +358,172 @@ def _show_profile(found: Profile) -> None:
 def _show_intent(found: Intent) -> None:
     console().print(found.kind.value + (f": {printable(found.object)}" if found.object else ""))
     print_degraded(found.degraded)
+
+
+DATE = _argument("date", "A day, like 2026-11-22, in the owner's time zone.", "DATE")
+PERIOD = _argument("period", "A month (2026-11), a year (2026), or life.", "PERIOD")
+DAYS = _option("limit", "Days of one page, 1 to 1,000.", int, 30)
+DAY = _option("day", "Make the digest of this day.")
+CELL = _option("session", "Extract the last cell of this session and refresh it.")
+LatestArgument = Annotated[str, typer.Argument(help=LATEST, metavar="[SESSION]")]
+SESSION = Given("session_id", LatestArgument, LATEST_SESSION)
+WINDOW_TOKENS = _option("max_tokens", "Of the window; the setting window.max_tokens unless given.", int | None)
+LAST_TURNS = _option("last_turns", "Last turns word for word; the setting window.last_turns.", int | None)
+OF_QUESTION = "What is to be answered; the last turn of a user unless given."
+QUESTION = _argument("question", OF_QUESTION, "[QUESTION]", str | None, None)
+OF_SESSION = _option("session", LATEST, str, LATEST_SESSION)
+SPEAKER = _option("speaker", "Whom the profile is about and whose words are looked for.")
+CHANNEL = _option("channel", "Only sessions of this channel.")
+CONTEXT_TOKENS = _option("max_tokens", "Of the whole; the setting context.max_tokens unless given.", int | None)
+WRITE = _option("write", "Let the model write a text that is not stored yet.", bool, True)
+TEXT = _argument("text", "What somebody wrote to an assistant.", "TEXT")
+READING = (
+    Command("today", "Print what happened today, speaker by speaker.", _show_day, (OWNER,)),
+    Command("day", "Print what happened on a day, speaker by speaker.", _show_day, (DATE, OWNER)),
+    Command("week", "Print one text of the six days before today.", _show_period, (OWNER,)),
+    Command("period", "Print one text of a month, a year, or the whole life.", _show_period, (PERIOD, OWNER)),
+    Command(
+        "days",
+        "List an owner's days on which something was said, the newest first, with their digests.",
+        _show_days,
+        (OWNER, DAYS, CURSOR),
+    ),
+    Command(
+        "summarize", "Summarize a day or a session now, whether it is due or not.", _show_summarized, (OWNER, DAY, CELL)
+    ),
+    Command(
+        "window",
+        "Print a session as a model should see it: the last turns, older ones as summaries, and what recall found.",
+        _show_window,
+        (OWNER, SESSION, WINDOW_TOKENS, LAST_TURNS),
+    ),
+    Command(
+        "context",
+        "Print what goes into the prompt of one chat turn: profile, days, evidence and the running session.",
+        _show_context,
+        (OWNER, QUESTION, OF_SESSION, SPEAKER, CHANNEL, CONTEXT_TOKENS),
+    ),
+    Command("profile", "Print what is known of somebody now.", _show_profile, (OWNER, _option("about", ABOUT), WRITE)),
+    Command(
+        "intent",
+        "Say what a text wants of the memory: remember, forget, about_me or none. Nothing is done about it.",
+        _show_intent,
+        (TEXT,),
+    ),
+)
+ITS_SESSION = _argument("session_id", "The session's id.", "SESSION")
+OPTIONAL_SESSION = _argument("session_id", "The session's id.", "[SESSION]", str | None, None)
+SUMMARIZE = _option("summarize", "Extract its last cell and refresh its summaries at once.", bool, True)
+SESSIONS = (
+    Command("start", "Begin a session; its id is made unless given.", _show_running, (OWNER, OPTIONAL_SESSION)),
+    Command("switch", "Go on with a session of before.", _show_running, (ITS_SESSION, OWNER)),
+    Command(
+        "close", "Close the session that runs, or the named one.", _show_running, (OWNER, OPTIONAL_SESSION, SUMMARIZE)
+    ),
+    Command("current", "Print which session runs.", _show_running, (OWNER,)),
+)
+TOPIC = _argument("topic", "The topic's id.", "TOPIC")
+BOTH = (_argument("a", "The topic's id.", "TOPIC"), _argument("b", "The topic that becomes part of it.", "OTHER"))
+TAGS = _argument("tags", "The tags that it has from now on; none: no tags.", "[TAGS]...", list[str], [])
+TOPIC_TOKENS = _option("max_tokens", "Of all messages; the setting topics.context_tokens.", int | None)
+COLD = _option("include_compressed", "Also the turns of a cold topic.", bool, True)
+TOPICS = (
+    Command(
+        "list",
+        "List an owner's topics, the one that reaches furthest in time first.",
+        _show_topics,
+        (OWNER, LIMIT, CURSOR),
+    ),
+    Command(
+        "context",
+        "Print a topic as messages for a prompt: its summary, then its turns. Warms it.",
+        _show_messages,
+        (TOPIC, OWNER, TOPIC_TOKENS),
+    ),
+    Command(
+        "history",
+        "Print the turns that say a topic's facts, in the order of time. Warms it.",
+        _show_history,
+        (TOPIC, OWNER, COLD, LIMIT, CURSOR),
+    ),
+    Command("stats", "Print a topic's counts: turns, dates, accesses, bytes, points.", _show_stats, (TOPIC, OWNER)),
+    Command("tag", "Give a topic tags, instead of those it has.", _show_topic, (TOPIC, OWNER, TAGS)),
+    Command("merge", "Make one topic of two.", _show_topic, (*BOTH, OWNER)),
+)
+"""Commands that only call a method and print what it returns."""
+
+AboutOption = Annotated[str | None, option(ABOUT)]
+
+
+def window_put(
+    owner: OwnerOption,
+    session: LatestArgument = LATEST_SESSION,
+    fact: Annotated[list[str] | None, option("A fact's id; again for more.")] = None,
+    turn: Annotated[
+        list[str] | None,
+        typer.Option(help="SESSION TURN: the ids of a session and a turn, with a space; again for more."),
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put facts and turns that recall found into a session's window, by reference."""
+    items: list[ItemInput] = [*(fact or ())]
+    for each in turn or ():
+        of_session, space, of_turn = each.rpartition(" ")
+        if not space:
+            raise InvalidInput("Give --turn as the ids of a session and a turn, with a space.", code="invalid_items")
+        items.append((of_session, of_turn))
+    with opened_memory(data) as memory:
+        held = memory.window_put(owner, session, items)
+    if not answered(held, as_json=as_json):
+        _show_held(held)
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
+    owner: OwnerOption,
+    about: AboutOption = None,
+    at: Annotated[str | None, option("The timestamp; now unless given.")] = None,
+    session: Annotated[str | None, option("The note's own id; a new one when not given.")] = None,
+    wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
+    timeout: TimeoutOption = TIMEOUT_S,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep a note: its facts are pinned, and a later one takes the turn of an earlier one."""
+    with opened_store(data, create=True) as store:
+        handle = store.client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
+        progress = handle.status()
+    if as_json:
+        print_json({"owner": owner, "session": handle.session_id, "progress": progress})
+    else:
+        console().print(f"Stored as {named(handle.session_id)}: {progress.stage.value}.")
+
+
+def forget_words(
+    words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
+    owner: OwnerOption,
+    turns: Annotated[
+        str, typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none.")
+    ] = "alone",
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the facts that words name, and say which. It can't be undone: --dry-run shows them first.
+
+    The exit code is 1 when nothing was found, or a reference was left. To delete by ids: memforest forget.
+    """
+    if not dry_run:
+        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
+    choices: dict[str, Any] = {"turns": cast("Turns", turns), "actor": actor_named(actor)}
+    with opened_memory(data) as memory:
+        forgotten = memory.forget(owner, words, dry_run, **choices, wait=not no_wait, timeout_s=timeout)
+    if not answered(forgotten, owner, as_json=as_json):
+        _show_forgotten(forgotten)
+    if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
+        raise typer.Exit(Exit.FAILED)

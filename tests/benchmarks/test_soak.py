@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak.acting import Chooser, Export, Forget, Import, Merge, Recall, Say
+from benchmarks.soak.acting import Chooser, Forget, Recall, Say
 from benchmarks.soak.driving import Driver, Seen
 from benchmarks.soak.known import Fate, Known, Session
 
@@ -54,35 +54,6 @@ def test_forgotten_turns_must_be_gone_and_no_others(known: Known) -> None:
     assert forgetting.done(CLEAN) == []
     assert fates(session) == [Fate.GONE, Fate.KNOWN, Fate.KNOWN]
     assert session.said[0].word in known.planted() - known.allowed()
-
-
-def test_a_merge_moves_what_was_there_and_what_comes_meanwhile_is_in_one_of_the_two(known: Known) -> None:
-    before = said(known, ANNA)
-    merge = Merge(known, ANNA, BERT)
-    saying = begun(known, ANNA)
-    saying.done({})
-    forgetting = Forget(known, before, "forget-session", {"session": before.id}, before.said)
-    assert forgetting.arguments()["owner"] == ANNA
-    assert forgetting.on_the_move()
-    merge.done({})
-    merge.end()
-    assert forgetting.arguments()["owner"] == BERT
-    assert not forgetting.on_the_move()
-    assert saying.session.owner is None
-    assert {frozenset(each.owners) for each in saying.said} == {frozenset({ANNA, BERT})}
-
-
-def test_an_import_has_what_the_export_saw(known: Known, tmp_path: Path) -> None:
-    stored, late, dropped = said(known, ANNA), said(known, ANNA), said(known, ANNA)
-    Forget(known, dropped, "forget-session", {}, dropped.said).done(CLEAN)
-    export = Export(known, ANNA, tmp_path / "file")
-    Forget(known, late, "forget-turns", {}, late.said[:1]).done(CLEAN)
-    export.done({})
-    Import(known, str(tmp_path / "file"), CARL).done({})
-    copies = {each.id: each for each in known.sessions if each.said[0].owners == {CARL}}
-    assert fates(copies[stored.id]) == [Fate.KNOWN] * 3
-    assert fates(copies[dropped.id]) == [Fate.GONE] * 3
-    assert fates(copies[late.id]) == [Fate.EITHER] * 3
 
 
 def test_recall_of_forgotten_words_is_a_finding(known: Known) -> None:

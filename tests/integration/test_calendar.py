@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -438,17 +438,26 @@ def test_two_digests_at_once_show_the_one_that_was_stored_first(
     assert len(stored(seeded)) == 1
 
 
-def test_turns_that_come_while_a_digest_is_made_do_not_make_it_again(seeded: Stack, server: ModelServer) -> None:
+def meanwhile(model: Diary, do: Callable[[], object]) -> Callable[[Mapping[str, Any]], str]:
+    """The model, during whose first answer something happens."""
+    left = [do]
+
+    def answer(body: Mapping[str, Any]) -> str:
+        made = model(body)
+        if left:
+            left.pop()()
+        return made
+
+    return answer
+
+
+def test_turns_that_come_while_a_digest_is_made_do_not_make_it_again(
+    seeded: Stack, server: ModelServer, model: Diary
+) -> None:
     tell(seeded, NOON.date(), range(3))
-    server.latency_s = 1.0
+    server.answer = meanwhile(model, lambda: tell(seeded, NOON.date(), range(3, 4)))
     days = calendar(seeded)
-    with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(days.today, seeded.tenant, "bob")
-        while not server.requests:
-            threading.Event().wait(0.01)
-        tell(seeded, NOON.date(), range(3, 4))
-        today = reading.result()
-    assert (today.calls, len(server.requests)) == (1, 1)
+    assert (days.today(seeded.tenant, "bob").calls, len(server.requests)) == (1, 1)
     assert days.today(seeded.tenant, "bob").new_turns == 1
 
 
@@ -458,19 +467,12 @@ def test_a_deletion_concurrent_with_a_new_digest_leaves_no_word(
     """Given a model that is still writing, when a turn that it reads is deleted, then its text is not stored and the day
     is made of what is left."""
     tell(seeded, NOON.date(), range(4), words={1: "zanzibarium"})
-    server.latency_s = 4.0
-    with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(calendar(seeded).today, seeded.tenant, "bob")
-        while not server.requests:
-            threading.Event().wait(0.01)
-        server.latency_s = 0.0
-        operation = forget(seeded, session="trip", turns=["t1"])
-        today = reading.result()
+    server.answer = meanwhile(model, lambda: forget(seeded, session="trip", turns=["t1"]))
+    today = calendar(seeded).today(seeded.tenant, "bob")
     assert "zanzibarium" in json.dumps(model.days[0])
     assert "zanzibarium" not in today.text
     assert (today.turns, len(model.days)) == (3, 2)
     assert in_tables(seeded, ["zanzibarium"]) == {}
-    assert seeded.memory.lifecycle.receipt(operation.id).clean
 
 
 def test_a_deletion_concurrent_with_a_new_week_leaves_no_word(seeded: Stack, server: ModelServer, model: Diary) -> None:
@@ -479,17 +481,9 @@ def test_a_deletion_concurrent_with_a_new_week_leaves_no_word(seeded: Stack, ser
         tell(seeded, NOON.date() - timedelta(days=back), range(3), session=f"s{back}", words={1: "zanzibarium"})
     days = calendar(seeded, week_chars=150)
     days.days(seeded.tenant, "bob")
-    server.answer = lambda body: model(body).replace("Text 1", "Text zanzibarium")
-    server.latency_s = 4.0
-    requests = len(server.requests)
-    with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(days.week, seeded.tenant, "bob")
-        while len(server.requests) == requests:
-            threading.Event().wait(0.01)
-        server.latency_s = 0.0
-        for back in (1, 2):
-            forget(seeded, session=f"s{back}", turns=["t1"])
-        week = reading.result()
+    deleting = meanwhile(model, lambda: [forget(seeded, session=f"s{back}", turns=["t1"]) for back in (1, 2)])
+    server.answer = lambda body: deleting(body).replace("Text 1", "Text zanzibarium")
+    week = days.week(seeded.tenant, "bob")
     assert (week.text, week.degraded) == (f"Text 2: {PAD}.", ())
     assert in_tables(seeded, ["zanzibarium"]) == {}
 

@@ -56,13 +56,15 @@ def test_a_name_given_before_extraction_is_said_of_older_turns_too(pipeline: Sta
     assert OWNER not in texts(pipeline)
 
 
-def test_the_name_travels_in_bundles(pipeline: Stack, tmp_path: Path) -> None:
+def test_the_name_travels_in_bundles_and_survives_a_rebuild(pipeline: Stack, tmp_path: Path) -> None:
     pipeline.memory.ingest(OWNER, "s1", [WIFE, HOME], display_name="Eva")
     pipeline.drive()
     bundles, path = pipeline.services.lifecycle.bundles, tmp_path / "eva.memforest"
 
     bundles.export(pipeline.tenant, OWNER, path, actor="tests")
     bundles.import_(pipeline.tenant, path, owner="copy", actor="tests")
+    pipeline.memory.lifecycle.rematerialize(OWNER, rules={"session_k": 4}, actor="tests")
+    pipeline.drive()
 
     assert pipeline.rows(NAMES) == [(OWNER, "Eva"), ("copy", "Eva")]
 
@@ -79,16 +81,6 @@ def test_the_name_travels_in_a_merge(pipeline: Stack, own: str | None, found: st
     pipeline.drive()
 
     assert pipeline.rows(NAMES) == [("target", found)]
-
-
-def test_the_display_name_survives_a_rebuild(pipeline: Stack) -> None:
-    pipeline.memory.ingest(OWNER, "s1", [WIFE, HOME], display_name="Eva")
-    pipeline.drive()
-
-    pipeline.memory.lifecycle.rematerialize(OWNER, rules={"session_k": 4}, actor="tests")
-    pipeline.drive()
-
-    assert pipeline.rows(NAMES) == [(OWNER, "Eva")]
 
 
 def test_nothing_of_the_name_is_left_of_a_forgotten_owner(pipeline: Stack) -> None:

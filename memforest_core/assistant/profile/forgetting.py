@@ -28,7 +28,6 @@ from memforest_core.errors import ContentFault, InvalidInput, ModelRejected, Mod
 from memforest_core.lifecycle.erase.service import Erasure
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.recall.service import RecallService
-from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef, known
 from memforest_core.work.operations import Operations
@@ -88,55 +87,6 @@ class Meant:
     """They say I or my: a fact about somebody else has to be named."""
     stated_attributes: frozenset[str]
     """Names of the states that they tell or ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finder:
-    """Finds facts by words. Thread-safe."""
-
-    engine: Engine
-    recall: RecallService
-    embedder: Embedder
-
-    def find(self, tenant: TenantId, forest: ForestRef, words: str, most: int) -> Found:
-        """At most ``most`` facts: those of the evidence that recall finds, and those of the states that are meant.
-
-        Raises InvalidInput, StoreUnavailable.
-        """
-        recalled = self.recall.recall(tenant, forest.owner, words, most, "flat")
-        degraded = list(recalled.degraded)
-        vector = self._vector(words, degraded)
-        with ProfileRows.opened(self.engine, tenant) as rows:
-            meant = read_words(words, forest, rows.speakers(forest.id))
-            known = (
-                rows.states.of_subjects(forest.id, meant.people, meant.attributes, MAX_STATES)
-                if meant.attributes and meant.people
-                else []
-            )
-            states: frozenset[UUID] = frozenset(state.id for state in known if _is_meant(state, meant))
-            ids: set[UUID] = {fact for piece in recalled.evidence for fact in piece.fact_ids}
-            near = rows.near_facts(forest.id, ids | states, self.embedder.model)
-        if any(single_valued(state.attribute) for state in known if state.id in states):
-            meant = replace(meant, bare=True)
-        scored = [FoundFact(each.id, each.statement.text, _similarity(each, meant, states, vector)) for each in near]
-        best = sorted(scored, key=lambda fact: -fact.similarity)
-        likely = [each for each in near if each.id in states or _says(each, meant, _GENERIC)]
-        sure = [each for each in likely if each.id in states or (not meant.bare and _says(each, meant, frozenset()))]
-        return Found(
-            tuple(best[:most]),
-            frozenset(each.id for each in sure),
-            frozenset(each.id for each in likely),
-            not _ALL.search(words) and _are_several(sure),
-            tuple(dict.fromkeys(degraded)),
-        )
-
-    def _vector(self, words: str, degraded: list[str]) -> Vectors | None:
-        try:
-            made: Vectors = self.embedder.embed_query([words]).vectors[0]
-        except (ModelUnavailable, ModelRejected):
-            degraded.append("The embedding model is unavailable: facts were compared by words alone.")
-            return None
-        return made
 
 
 def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, str]]) -> Meant:
@@ -271,11 +221,11 @@ class Forgetter:
     """Forgets what words name. Thread-safe."""
 
     engine: Engine
-    finder: Finder
+    recall: RecallService
+    embedder: Embedder
     erasure: Erasure
     operations: Operations
     calls: CheckedCalls
-    settings: ProfileSettings
 
     def forget(
         self,
@@ -318,7 +268,7 @@ class Forgetter:
             forest = rows.find_forest(owner)
         if forest is None:
             return Forgetting((), (), (), (), made, dry_run, owner_known=False)
-        found = self.finder.find(tenant, forest, words, CANDIDATES)
+        found = self._find(tenant, forest, words)
         chosen, degraded = self._chosen(tenant, forest, words, found)
         with ProfileRows.opened(self.engine, tenant) as rows:
             chosen = _with_corrected(rows, forest, chosen)
@@ -358,6 +308,35 @@ class Forgetter:
     def with_receipts(self, tenant: TenantId, forgotten: Forgetting) -> Forgetting:
         """The same with the receipts of its deletions. Raises StoreUnavailable."""
         return replace(forgotten, receipts=tuple(self.erasure.receipt(tenant, each) for each in forgotten.operations))
+
+    def _find(self, tenant: TenantId, forest: ForestRef, words: str) -> Found:
+        """The facts of the evidence that recall finds, and those of the states that are meant."""
+        recalled = self.recall.recall(tenant, forest.owner, words, CANDIDATES, "flat")
+        degraded, vector = recalled.degraded, None
+        try:
+            vector = self.embedder.embed_query([words]).vectors[0]
+        except (ModelUnavailable, ModelRejected):
+            degraded = (*degraded, "The embedding model is unavailable: facts were compared by words alone.")
+        with ProfileRows.opened(self.engine, tenant) as rows:
+            meant = read_words(words, forest, rows.speakers(forest.id))
+            wanted = meant.attributes and meant.people
+            known = rows.states.of_subjects(forest.id, meant.people, meant.attributes, MAX_STATES) if wanted else []
+            states: frozenset[UUID] = frozenset(state.id for state in known if _is_meant(state, meant))
+            ids: set[UUID] = {fact for piece in recalled.evidence for fact in piece.fact_ids}
+            near = rows.near_facts(forest.id, ids | states, self.embedder.model)
+        if any(single_valued(state.attribute) for state in known if state.id in states):
+            meant = replace(meant, bare=True)
+        scored = [FoundFact(each.id, each.statement.text, _similarity(each, meant, states, vector)) for each in near]
+        best = sorted(scored, key=lambda fact: -fact.similarity)
+        likely = [each for each in near if each.id in states or _says(each, meant, _GENERIC)]
+        sure = [each for each in likely if each.id in states or (not meant.bare and _says(each, meant, frozenset()))]
+        return Found(
+            tuple(best[:CANDIDATES]),
+            frozenset(each.id for each in sure),
+            frozenset(each.id for each in likely),
+            not _ALL.search(words) and _are_several(sure),
+            tuple(dict.fromkeys(degraded)),
+        )
 
     def _chosen(
         self, tenant: TenantId, forest: ForestRef, words: str, found: Found
@@ -404,7 +383,8 @@ class Forgetter:
         What somebody else has deleted meanwhile is left out.
         """
         tasks: list[TaskId] = []
-        staying = {each.fact_id for each in saying} - _said_only_in(saying, going)
+        # Facts that no other turn says go with their turns.
+        staying = {each.fact_id for each in saying if each not in going}
         unsaid = set(facts) - {each.fact_id for each in saying}
         for session in dict.fromkeys(each.session for each in going):
             own = [each for each in going if each.session == session]
@@ -428,12 +408,6 @@ def _with_corrected(rows: ProfileRows, forest: ForestRef, chosen: tuple[FoundFac
     near = {fact.id: fact.similarity for fact in chosen}
     old = rows.corrected_to(forest.id, near.keys())
     return (*chosen, *(FoundFact(fact, text, near[into]) for fact, into, text in old))
-
-
-def _said_only_in(saying: Sequence[Saying], going: Sequence[Saying]) -> set[FactId]:
-    """The facts that no other turn says: they go with these."""
-    left = {each.fact_id for each in saying if each not in going}
-    return {each.fact_id for each in going} - left
 
 
 def _said_in(saying: Sequence[Saying]) -> tuple[SaidIn, ...]:

@@ -16,7 +16,7 @@ from memforest_core.assistant.context.portraits import Merger
 from memforest_core.assistant.context.service import ContextService, ContextualAnswers
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.describing import Describer
-from memforest_core.assistant.profile.forgetting import Finder, Forgetter
+from memforest_core.assistant.profile.forgetting import Forgetter
 from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.assistant.topics.service import TopicMatcher, TopicService
@@ -376,9 +376,9 @@ class Services:
     @cached_property
     def forgetter(self) -> Forgetter:
         # What is looked for to be deleted is no visit.
-        finder = Finder(self.engine, replace(self.recall, visits=None), self.embedder)
-        erasure, operations = self.lifecycle.erasure, self.lifecycle.operations
-        return Forgetter(self.engine, finder, erasure, operations, self._profile_chat, self.settings.profile)
+        recall, lifecycle = replace(self.recall, visits=None), self.lifecycle
+        models = (self.embedder, lifecycle.erasure, lifecycle.operations, self._profile_chat)
+        return Forgetter(self.engine, recall, *models)
 
     intents = _part(Intents, lambda own: Intents(own._profile_chat))
 

@@ -16,19 +16,16 @@ FOREST = ForestRef(ForestId(UUID(int=1)), "u1", "UTC", display_name="Alice")
 SPEAKERS = [("u1", "Alice"), ("u1", "Ali"), ("u7", "Bob"), ("u7", "Bobby")]
 
 
-@pytest.mark.parametrize("about", [None, "u1", "Alice", "ali"])
-def test_the_owner_has_all_names(about: str | None) -> None:
+OWN, HIS = frozenset({"u1", "alice", "ali"}), frozenset({"u7", "bob", "bobby"})
+
+
+@pytest.mark.parametrize(
+    ("about", "id_", "keys"),
+    [(None, "u1", OWN), ("Alice", "u1", OWN), ("ali", "u1", OWN), ("u7", "u7", HIS), ("bobby", "u7", HIS)],
+)
+def test_a_speaker_is_found_by_id_and_by_any_name(about: str | None, id_: str, keys: frozenset[str]) -> None:
     person = person_named("u1", FOREST, SPEAKERS, about)
-
-    assert (person.owner, person.id, person.name) == (True, "u1", "Alice")
-    assert person.keys == {"u1", "alice", "ali"}
-
-
-@pytest.mark.parametrize("about", ["u7", "Bob", "bobby"])
-def test_a_speaker_is_found_by_id_and_by_any_name(about: str) -> None:
-    person = person_named("u1", FOREST, SPEAKERS, about)
-
-    assert (person.owner, person.id, person.keys) == (False, "u7", frozenset({"u7", "bob", "bobby"}))
+    assert (person.owner, person.id, person.keys) == (id_ == "u1", id_, keys)
 
 
 def test_anybody_else_is_a_name() -> None:
