@@ -37,8 +37,6 @@ RELEASE = (
     "acceptance/test_explorer.py",
     "acceptance/test_first_deployment.py",
     "acceptance/test_flower.py",
-    "acceptance/test_kill_pairs.py",
-    "acceptance/test_kill_zombies.py",
     "acceptance/test_model_path.py",
     "acceptance/test_systemd.py",
     "acceptance/test_watching.py",

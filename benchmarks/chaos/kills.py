@@ -10,27 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.client.embedded.servers import EmbeddedServers
 from tests.harness.kill_operations import REAL
-from tests.harness.kill_runs import (
-    PAIRS,
-    STAGES,
-    WRITTEN,
-    Arena,
-    PairArena,
-    ZombieArena,
-    arena,
-    chosen,
-    drawn_points,
-    drawn_stops,
-)
+from tests.harness.kill_runs import PAIRS, STAGES, WRITTEN, Arena, Point, arena, chosen, drawn_points, drawn_stops
 from tests.harness.servers import SessionServers
 from tests.harness.stack import make_template
 
-A = TypeVar("A", bound=Arena)
 POINTS = {"operations": 50, "pairs": 20, "zombies": 20}
 SHOWN = 3
 MEASURED = (
@@ -40,20 +28,20 @@ MEASURED = (
     " the end must be that of one after the other. zombies: a process gets SIGSTOP at a point of a stage, another one"
     " does the work, and the first goes on. differing: points after which rows, trees, summaries, points or files are"
     " others, ids and times excepted; unclean: points after which memforest verify, a receipt or the audit complains;"
-    " recounted: points whose receipt has other numbers; unreached: runs that ended before the event; heard: faults"
+    " unreached: runs that ended before the event; heard: faults"
     " that passed; replay: numbers for --at"
 )
 
 
 @contextmanager
-def place(kind: type[A], processes: int) -> Iterator[A]:
-    """An arena of this kind on servers of its own; everything ends with the block."""
+def place(processes: int) -> Iterator[Arena]:
+    """An arena on servers of its own; everything ends with the block."""
     with ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="memforest-kill-")))
         embedded = undo.enter_context(EmbeddedServers.start(directory / "servers"))
         servers = SessionServers(embedded.postgres_url, embedded.broker_url, embedded.redis_url, embedded)
         make_template(servers)
-        yield undo.enter_context(arena(servers, directory, kind, processes))
+        yield undo.enter_context(arena(servers, directory, processes))
 
 
 def row(
@@ -85,21 +73,20 @@ def row(
 
 def operations(points: int, at: int | None, seed: int, processes: int, only: Sequence[str]) -> Iterator[Row]:
     """Each operation alone, killed at its points."""
-    with place(Arena, processes) as ground:
+    with place(processes) as ground:
         grown = ground.grown()
         for name in only or REAL:
-            started, calm = time.monotonic(), ground.calm(name, grown)
-            events = calm.end.events
-            ats = [at] if at is not None else chosen(events, points, random.Random(f"{seed}/{name}"))
-            outcomes = dict(zip(ats, ground.points(calm, ats), strict=True))
-            recounted = sum(bool(each.receipts) for each in outcomes.values())
-            missed = sum(not each.killed for each in outcomes.values())
-            yield row(name, outcomes, missed, calm.end.unclean, started, events=len(events), recounted=recounted)
+            started, ends = time.monotonic(), ground.ends((name,), grown)
+            events = ends.events["first"]
+            wanted = chosen(events, points, random.Random(f"{seed}/{name}")) if at is None else [Point(at, at=at)]
+            outcomes = {each.point.number: each for each in ground.outcomes(ends, wanted)}
+            missed = sum(not each.hit for each in outcomes.values())
+            yield row(name, outcomes, missed, ends.unclean, started, events=len(events))
 
 
 def pairs(points: int, at: int | None, seed: int, processes: int, only: Sequence[str]) -> Iterator[Row]:
     """Two operations at once, or one and a writer. The first point is undisturbed."""
-    with place(PairArena, processes) as ground:
+    with place(processes) as ground:
         grown = ground.grown()
         for pair in [*PAIRS, *WRITTEN]:
             name = "+".join(pair)
@@ -107,22 +94,22 @@ def pairs(points: int, at: int | None, seed: int, processes: int, only: Sequence
                 continue
             started, ends = time.monotonic(), ground.ends(pair, grown)
             wanted = [point for point in drawn_points(ends, points, seed) if at in (None, point.number)]
-            outcomes = {each.number: each for each in ground.pairs(ends, wanted)}
+            outcomes = {each.point.number: each for each in ground.outcomes(ends, wanted)}
             refused = sum(len(each.order) < len(ends.events) for each in outcomes.values())
-            missed = sum(each.at is not None and not each.killed for each in outcomes.values())
+            missed = sum(each.point.at is not None and not each.hit for each in outcomes.values())
             yield row(name, outcomes, missed, ends.unclean, started, refused=refused)
 
 
 def zombies(points: int, at: int | None, seed: int, processes: int, only: Sequence[str]) -> Iterator[Row]:
     """A process that is stopped beyond its lease and goes on, at each stage."""
-    with place(ZombieArena, processes) as ground:
-        calm = ground.calm_session(ground.grown())
+    with place(processes) as ground:
+        ends = ground.ends_of_session(ground.grown())
         for stage in only or STAGES:
             started = time.monotonic()
-            stops = [stop for stop in drawn_stops(calm, points, seed, [stage]) if at in (None, stop.at)]
-            outcomes = {each.stop.at: each for each in ground.stops(calm, stops)}
-            missed = sum(not each.stopped for each in outcomes.values())
-            yield row(stage, outcomes, missed, calm.unclean, started, events=len(calm.events[stage]))
+            stops = [stop for stop in drawn_stops(ends, points, seed, [stage]) if at in (None, stop.at)]
+            outcomes = {each.point.at or 0: each for each in ground.outcomes(ends, stops)}
+            missed = sum(not each.hit for each in outcomes.values())
+            yield row(stage, outcomes, missed, ends.unclean, started, events=len(ends.events[stage]))
 
 
 KINDS = {"operations": operations, "pairs": pairs, "zombies": zombies}

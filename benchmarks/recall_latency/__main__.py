@@ -25,9 +25,7 @@ from benchmarks.recall_latency.measuring import (
 )
 from benchmarks.recall_latency.processes import filled, in_processes
 from benchmarks.recall_latency.world import DIMENSION, TENANT
-from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.lifecycle.verify.service import Verification
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RefreshSettings
@@ -64,8 +62,7 @@ MEASURED = (
 
 def verify(running: Database, index: VectorIndex) -> None:
     """What was filled in must be what the pipeline leaves. Ends the program when it is not."""
-    store, rows = VerifyStore(running.service), IndexStore(running.service)
-    report = Verification(store, rows, index, RefreshSettings().budget_chars, TENANT).run()
+    report = Verification(running.service, index, RefreshSettings().budget_chars, TENANT).run()
     broken = {check.check.value: check.violations for check in report.checks if check.violations}
     if broken:
         raise SystemExit(f"What was filled in is not what the pipeline leaves: {broken}")

@@ -10,7 +10,6 @@ from memforest_core.client.producer import completed, served
 from memforest_core.client.services.service import LifecycleParts
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
-from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.rebuild.records import Options, Plan
 from memforest_core.work.records import TaskId
@@ -47,7 +46,8 @@ class Lifecycle:
         Of a session all turns stay, and every fact that was said there; of a turn the facts that rest on it. An
         explicit deletion takes what is pinned, too.
         """
-        return self._set_pinned(owner, fact, session, turn, actor, True)
+        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, True, session=session, turn=turn)
+        return self._started(task, OperationKind.CORRECT)
 
     def unpin(
         self,
@@ -59,18 +59,7 @@ class Lifecycle:
         actor: str,
     ) -> Operation:
         """Let policies forget a ``fact``, a ``session`` or a ``turn`` again; arguments as in ``pin``."""
-        return self._set_pinned(owner, fact, session, turn, actor, False)
-
-    def _set_pinned(
-        self, owner: str, fact: UUID | str | None, session: str | None, turn: str | None, actor: str, pinned: bool
-    ) -> Operation:
-        if (fact is None) == (session is None) or (turn is not None and session is None):
-            raise InvalidInput("Name a fact, a session, or a turn with its session.", code="invalid_pin")
-        correction = self._parts.correction
-        if fact is not None:
-            task = correction.set_pinned(self._tenant, owner, fact, actor, pinned)
-        else:
-            task = correction.set_words_pinned(self._tenant, owner, session or "", turn, actor, pinned)
+        task = self._parts.correction.set_pinned(self._tenant, owner, fact, actor, False, session=session, turn=turn)
         return self._started(task, OperationKind.CORRECT)
 
     def rematerialize_plan(

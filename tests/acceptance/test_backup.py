@@ -6,13 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -25,18 +23,16 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.store.schema import head_revision
 from tests.harness.next_version import become_next_version
-from tests.harness.processes import IndexServer, environment, settings_from
+from tests.harness.processes import MEMFOREST, IndexServer, environment, settings_from
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, admin, at, stack
 
-MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 TIMEOUT_S = 150.0
 QUESTION = "Where do I live?"
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """How a command ended."""
 
     returncode: int
@@ -46,8 +42,16 @@ class Ended:
 
 def run(*command: str | Path, **variables: str) -> Ended:
     """A command that nobody kills, in this process: starting one takes longer than its work."""
-    done = CliRunner().invoke(app, list(map(str, command)), env=variables)
-    return Ended(done.exit_code, done.stdout, " ".join(done.stderr.split()))
+    ended = CliRunner().invoke(app, list(map(str, command)), env=variables)
+    return Ended(ended.exit_code, ended.stdout, " ".join(ended.stderr.split()))
+
+
+def done(*command: str | Path, **variables: str) -> dict[str, Any]:
+    """What a command that ends well prints."""
+    ended = run(*command, "--json", **variables)
+    assert ended.returncode == 0, ended.stderr
+    printed: dict[str, Any] = json.loads(ended.stdout)
+    return printed
 
 
 @contextmanager
@@ -59,6 +63,13 @@ def begun(*command: str | Path, **variables: str) -> Iterator[subprocess.Popen[b
     finally:
         process.kill()
         process.wait()
+
+
+def value(url: str, statement: str, **values: object) -> Any:
+    """What a query finds, in a transaction of its own."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        return connection.scalar(sa.text(statement), values)
 
 
 def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -82,16 +93,14 @@ def locked(url: str, table: str, mode: str) -> Iterator[None]:
 
 
 def waits_for(servers: SessionServers, table: str, database: str) -> bool:
-    engine = sa.create_engine(at(servers.postgres_url, database=database))
-    waiting = sa.text(
-        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass(:t)"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    return bool(
+        value(
+            at(servers.postgres_url, database=database),
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass(:t)"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            t=f"memforest.{table}",
+        )
     )
-    try:
-        with engine.connect() as connection:
-            return bool(connection.scalar(waiting, {"t": f"memforest.{table}"}))
-    finally:
-        engine.dispose()
 
 
 @pytest.fixture
@@ -150,23 +159,10 @@ def contents(url: str) -> dict[str, list[str]]:
         engine.dispose()
 
 
-def has_tables(url: str) -> bool:
-    engine = sa.create_engine(url)
-    try:
-        with engine.connect() as connection:
-            return connection.scalar(sa.text("SELECT to_regclass('memforest.fact')")) is not None
-    finally:
-        engine.dispose()
-
-
 def has_facts(url: str) -> bool:
     """A read of one table: of all of them in one transaction it could be what a restore waits for, and the reverse."""
-    engine = sa.create_engine(url)
-    try:
-        with engine.connect() as connection:
-            return bool(connection.scalar(sa.text("SELECT EXISTS (SELECT 1 FROM memforest.fact)")))
-    finally:
-        engine.dispose()
+    there = value(url, "SELECT to_regclass('memforest.fact') IS NOT NULL")
+    return bool(there and value(url, "SELECT EXISTS (SELECT 1 FROM memforest.fact)"))
 
 
 def answer(variables: Mapping[str, str]) -> str:
@@ -184,33 +180,24 @@ def test_a_memory_goes_to_another_place(
     """Given a backup, when it is restored into an empty database with an empty index, then every row is there, the
     index is built without a model, nothing is broken, and numbers go on where they were."""
     directory = tmp_path / "backup"
-    made = run("backup", directory, "--json", **owner_variables(source))
-    assert made.returncode == 0, made.stderr
-    shown = json.loads(made.stdout)
+    shown = done("backup", directory, **owner_variables(source))
     assert shown["rows"]["fact"] == source.counts()["fact"] > 0
     assert directory.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
     before = contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
 
-    restored = run("restore", directory, "--json", **target)
-    assert restored.returncode == 0, restored.stderr
-    assert json.loads(restored.stdout)["violations"] == 0
-    assert json.loads(restored.stdout)["complete"]
-    after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
-    assert after == before
+    restored = done("restore", directory, **target)
+    assert (restored["violations"], restored["complete"]) == (0, True)
+    owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
+    assert contents(owner) == before
     assert "Oslo" in answer(target)
 
     second = run("restore", directory, **target)
     assert second.returncode == 2
     assert "has memory already" in second.stderr
-    engine = sa.create_engine(target["MEMFOREST_DATABASE__MIGRATION_URL"])
-    with engine.connect() as connection:
-        highest = connection.scalar(sa.text("SELECT max(seq) FROM memforest.fact"))
-        following = connection.scalar(sa.text("SELECT nextval(pg_get_serial_sequence('memforest.fact', 'seq'))"))
-        assert following == highest + 1
-        forced = sa.text("SELECT count(*) FROM pg_class WHERE relname = 'fact' AND relforcerowsecurity")
-        assert connection.scalar(forced) == 1
-    engine.dispose()
+    highest = value(owner, "SELECT max(seq) FROM memforest.fact")
+    assert value(owner, "SELECT nextval(pg_get_serial_sequence('memforest.fact', 'seq'))") == highest + 1
+    assert value(owner, "SELECT count(*) FROM pg_class WHERE relname = 'fact' AND relforcerowsecurity") == 1
 
 
 def test_a_backup_of_an_older_version_is_upgraded(
@@ -219,32 +206,16 @@ def test_a_backup_of_an_older_version_is_upgraded(
     """Given a backup that this version made, when the next version restores it, then its rows come to that version."""
     directory, variables = tmp_path / "backup", owner_variables(source)
     before = contents(variables["MEMFOREST_DATABASE__MIGRATION_URL"])
-    made = run("backup", directory, **variables)
-    assert made.returncode == 0, made.stderr
+    done("backup", directory, **variables)
     with monkeypatch.context() as later:
         become_next_version(later, tmp_path)
-        restored = run("restore", directory, "--json", **target)
-        assert restored.returncode == 0, restored.stderr
-        assert json.loads(restored.stdout)["violations"] == 0
+        assert done("restore", directory, **target)["violations"] == 0
         after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
         assert "Oslo" in answer(target)
     assert [row.removesuffix(",calm)") + ",)" for row in after.pop("forest")] == [
         row.removesuffix(")") + ",)" for row in before.pop("forest")
     ]
     assert after == before
-
-
-def test_a_backup_of_a_development_version_is_refused(source: Stack, target: Mapping[str, str], tmp_path: Path) -> None:
-    directory = tmp_path / "backup"
-    assert run("backup", directory, **owner_variables(source)).returncode == 0
-    manifest = directory / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"revision": "0027"}))
-
-    refused = run("restore", directory, **target)
-
-    assert refused.returncode == 2
-    assert "0027 of a development version" in refused.stderr and "memforest export" in refused.stderr
-    assert not has_tables(target["MEMFOREST_DATABASE__MIGRATION_URL"])
 
 
 def test_a_backup_that_was_killed_is_never_taken_for_a_whole_one(
@@ -265,6 +236,13 @@ def test_a_backup_that_was_killed_is_never_taken_for_a_whole_one(
 
     assert run("backup", directory, **variables).returncode == 0
     assert run("backup", directory, **variables).returncode == 2
+    manifest = directory / "manifest.json"
+    now = manifest.read_text()
+    manifest.write_text(json.dumps(json.loads(now) | {"revision": "0027"}))
+    refused = run("restore", directory, **target)
+    assert refused.returncode == 2
+    assert "0027 of a development version" in refused.stderr and "memforest export" in refused.stderr
+    manifest.write_text(now)
     damaged = directory / "turn.copy"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
@@ -281,7 +259,7 @@ def test_a_restore_that_was_killed_is_run_again(
     """Given kill -9 while rows are loaded, then none is there; given kill -9 while the index is built, then the next
     run goes on there; after both the memory is whole."""
     directory = tmp_path / "backup"
-    assert run("backup", directory, **owner_variables(source)).returncode == 0
+    done("backup", directory, **owner_variables(source))
     assert run("db", "upgrade", **target).returncode == 0
     owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
     with locked(owner, "node", "ACCESS SHARE"), begun("restore", directory, **target) as process:
@@ -320,6 +298,9 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
     with the list, and no word of them is left."""
     memory, operations = source.memory, source.services.operations
     memory.ingest("eve", "s1", said("I live in Wellington.", "Nice."))
+    memory.ingest("old", "s1", said("I live in Quito.", "Nice."))
+    source.drive()
+    forgotten(source, "old", everything=True)
     memory.ingest("ann", "whole", said("I have a parrot called Zorblax.", "Nice."))
     spoken = said(
         "I bought an oboe named Kvintonia.", "I own a kayak named Plimsoll.", "I paid 5 dollars for a Brumblelamp."
@@ -328,8 +309,11 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
     memory.ingest("ann", "mixed", [*spoken, *said("I work at Globex.", "Good.", start=1_800_000_000)])
     source.drive()
     directory, listed = tmp_path / "backup", tmp_path / "deletions"
-    assert run("backup", directory, **owner_variables(source)).returncode == 0
+    done("backup", directory, **owner_variables(source))
 
+    memory.ingest("late", "s1", said("I live in Lima.", "Nice."))
+    source.drive()
+    forgotten(source, "late", everything=True)
     forgotten(source, "eve", everything=True)
     forgotten(source, "ann", session="whole")
     before = operations.find_forest(source.tenant, "ann")
@@ -346,7 +330,7 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
     assert "MEMFOREST_DATABASE__ERASURES_KEY" in run("erasures", "export", listed, **owner_variables(source)).stderr
     exported = run("erasures", "export", listed, **owner_variables(source), **KEY)
     assert (exported.returncode, listed.stat().st_mode & 0o777) == (0, 0o600)
-    assert len(listed.read_bytes().splitlines()) == 5 + 1
+    assert len(listed.read_bytes().splitlines()) == 7 + 1
     assert not [name for name in ("eve", "ann", "sam", "whole", "mixed") if f'"{name}"' in listed.read_text()]
     signed = listed.read_bytes()
     listed.write_bytes(b"".join(signed.splitlines(keepends=True)[1:]))
@@ -356,7 +340,7 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
     owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
     os.kill(int(target["INDEX_PID"]), signal.SIGSTOP)
     with begun("restore", directory, "--erasures", listed, **target, **KEY) as process:
-        until(lambda: has_tables(owner) and has_facts(owner), process)
+        until(lambda: has_facts(owner), process)
         # A deletion of a whole memory comes to its speakers in the middle.
         with locked(owner, "speaker", "SHARE"):
             os.kill(int(target["INDEX_PID"]), signal.SIGCONT)
@@ -369,36 +353,14 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
 
     restored = run("restore", directory, "--erasures", listed, **target, **KEY)
     assert restored.returncode == 0, restored.stderr
-    assert "5 of 5 deletions were repeated" in restored.stdout
+    # What was deleted before the backup is gone there, and what came after it is not there.
+    assert "6 of 7 deletions were repeated" in restored.stdout
     for word in ("Wellington", "Zorblax", "Kvintonia", "Plimsoll"):
         assert tables_with(owner, word) == [], word
     assert "fact" not in tables_with(owner, "Brumblelamp")
     assert "turn" in tables_with(owner, "Brumblelamp")
     assert "fact" in tables_with(owner, "Globex")
     assert "Oslo" in answer(target)
-
-
-def test_a_deletion_that_the_backup_has_or_that_concerns_nothing_in_it_is_not_repeated(
-    source: Stack, target: Mapping[str, str], tmp_path: Path
-) -> None:
-    """What was deleted before the backup is gone there, and what came after it is not there."""
-    source.memory.ingest("eve", "s1", said("I live in Wellington.", "Nice."))
-    source.memory.ingest("old", "s1", said("I live in Quito.", "Nice."))
-    source.drive()
-    forgotten(source, "old", everything=True)
-    directory = tmp_path / "backup"
-    assert run("backup", directory, **owner_variables(source)).returncode == 0
-    source.memory.ingest("late", "s1", said("I live in Lima.", "Nice."))
-    source.drive()
-    forgotten(source, "late", everything=True)
-    forgotten(source, "eve", everything=True)
-
-    assert run("erasures", "export", tmp_path / "list", **owner_variables(source), **KEY).returncode == 0
-    restored = run("restore", directory, "--erasures", tmp_path / "list", "--json", **target, **KEY)
-    assert restored.returncode == 0, restored.stderr
-    assert json.loads(restored.stdout)["repeated"] == 2
-    owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
-    assert tables_with(owner, "Wellington") == [] and "fact" in tables_with(owner, "Oslo")
 
 
 def test_only_the_owner_can_back_up(source: Stack, tmp_path: Path) -> None:
@@ -416,15 +378,11 @@ def test_a_node_goes_to_another_directory(tmp_path: Path) -> None:
     old, new, directory = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
     with MemForest.embedded(old) as memory:
         memory.ingest("bob", "s1", said("I live in Oslo.", "Nice."), wait="summaries")
-        live = run("backup", tmp_path / "live", "--data", old, "--json")
-        assert live.returncode == 0, live.stderr
-    made = run("backup", directory, "--data", old, "--json")
-    assert made.returncode == 0, made.stderr
-    assert json.loads(made.stdout)["rows"]["turn"] == json.loads(live.stdout)["rows"]["turn"] == 2
-    assert json.loads(made.stdout)["revision"] == head_revision()
+        live = done("backup", tmp_path / "live", "--data", old)
+    made = done("backup", directory, "--data", old)
+    assert made["rows"]["turn"] == live["rows"]["turn"] == 2
+    assert made["revision"] == head_revision()
 
-    restored = run("restore", directory, "--data", new, "--json")
-    assert restored.returncode == 0, restored.stderr
-    assert json.loads(restored.stdout)["violations"] == 0
+    assert done("restore", directory, "--data", new)["violations"] == 0
     with MemForest.embedded(new) as memory:
         assert "Oslo" in memory.recall("bob", QUESTION).evidence[0].text

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import stat
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +17,8 @@ from memforest_core.service.explorer.page_requests import href
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import Keys
 from tests.harness.chromium import Chromium, Tab
-from tests.harness.processes import announcement, environment
+from tests.harness.processes import MEMFOREST, announcement, program
 
-MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
-READY_S = 120.0
-STOP_S = 60.0
 OWNER = "bob"
 WIDTHS = (1_400, 390)
 PAGES = (
@@ -197,33 +191,12 @@ def test_a_page_follows_the_work_that_is_done_meanwhile(memory: MemForest, addre
     assert tab.run("document.querySelectorAll('#live .gave').length") > 0
 
 
-def started(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*MEMFOREST, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**variables),
-    )
-
-
-def stopped(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code and what is left on stderr."""
-    process.send_signal(signal.SIGTERM)
-    try:
-        _, err = process.communicate(timeout=STOP_S)
-    finally:
-        process.kill()
-    return process.returncode, err
-
-
 def test_up_serves_the_pages_and_leads_to_them(tmp_path: Path, tab: Tab) -> None:
     """Given a node that was started, then its announcement names the page and a file with a key, which only its user
     can read and which logs in; started again, it is the same key."""
     keys = set()
     for _ in range(2):
-        process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT="0")
-        try:
+        with program(*MEMFOREST, "up", "--data", tmp_path / "data", "--json", MEMFOREST_SERVER__PORT="0") as process:
             reported = announcement(process)
             file = Path(reported["key_file"])
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -233,32 +206,27 @@ def test_up_serves_the_pages_and_leads_to_them(tmp_path: Path, tab: Tab) -> None
             tab.follow("Log in")
             assert "embedded" in tab.text
             tab.follow("Log out")
-        finally:
-            code, _ = stopped(process)
-        assert code == 0
+        assert process.returncode == 0
     assert len(keys) == 1
 
 
 def test_up_serves_its_pages_at_a_free_port_when_its_own_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT=port)
-        try:
+        with program(*MEMFOREST, "up", "--data", tmp_path / "data", "--json", MEMFOREST_SERVER__PORT=port) as process:
             reported = announcement(process)
-        finally:
-            code, err = stopped(process)
-    assert code == 0
+            process.terminate()
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
     assert port in err and not reported["page"].endswith(port)
     assert f"Until then pages are served at {reported['page']}." in err
 
 
 def test_the_demo_leaves_its_node_running_and_names_the_page(tmp_path: Path) -> None:
-    process = started("demo", "--keep", "--json", "--data", str(tmp_path / "data"), MEMFOREST_SERVER__PORT="0")
-    try:
+    demo = (*MEMFOREST, "demo", "--keep", "--json", "--data", tmp_path / "data")
+    with program(*demo, MEMFOREST_SERVER__PORT="0") as process:
         page = announcement(process)["page"]
         with urllib.request.urlopen(f"{page['address']}/login", timeout=20) as answer:
             assert "Log in" in answer.read().decode()
-    finally:
-        code, _ = stopped(process)
-    assert code == 0
+    assert process.returncode == 0
     assert (tmp_path / "data" / "key").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,12 +17,11 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.store.schema import head_revision
-from tests.harness.processes import Deployment, deployment, environment, free_port
+from tests.harness.processes import MEMFOREST, Deployment, deployment, environment, free_port, program
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import admin, at
 
-MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 CELERY = [sys.executable, "-m", "celery", "-A", "memforest_workers"]
 TIMEOUT_S = 90.0
 ROOT = Path(__file__).parents[2]
@@ -85,16 +83,8 @@ def test_errors_explain_the_order_of_a_first_start(servers: SessionServers) -> N
 def test_celerys_own_command_runs_a_worker(running: Deployment, tmp_path: Path) -> None:
     """Given ``celery -A memforest_workers worker``, then it is registered, does the work, and leaves in good order."""
     log = tmp_path / "celery.log"
-    with log.open("wb") as out:
-        worker = subprocess.Popen(
-            [*CELERY, "worker", "--concurrency", "2", "--hostname", "mine@here"],
-            env=environment(**running.variables),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            cwd=ROOT,
-        )
-    running.guard.watch(worker.pid)
-    try:
+    command = (*CELERY, "worker", "--concurrency", "2", "--hostname", "mine@here")
+    with program(*command, log=log, guard=running.guard, cwd=ROOT, **running.variables) as worker:
         until(
             lambda: running.scalar("SELECT count(*) FROM memforest.worker WHERE name = 'mine@here'") == 1, worker, log
         )
@@ -106,9 +96,6 @@ def test_celerys_own_command_runs_a_worker(running: Deployment, tmp_path: Path) 
         assert worker.wait(TIMEOUT_S) == 0, log.read_text()
         assert running.scalar("SELECT count(*) FROM memforest.worker") == 0, log.read_text()
         assert "Traceback" not in log.read_text()
-    finally:
-        worker.kill()
-        worker.wait()
 
 
 def test_celerys_own_command_refuses_what_ours_refuses(running: Deployment) -> None:
@@ -189,24 +176,14 @@ def test_flower_requires_the_password(running: Deployment, tmp_path: Path, insec
     """Given FLOWER_BASIC_AUTH alone, then pages want it, and nobody can stop a worker; --insecure lets everybody look."""
     port, log = free_port(), tmp_path / "flower.log"
     more = {} if insecure else {"FLOWER_BASIC_AUTH": "ann:secret"}
-    with log.open("wb") as out:
-        page = subprocess.Popen(
-            [*MEMFOREST, "flower", "--port", str(port), *(["--insecure"] if insecure else [])],
-            env=environment(**running.variables, **more),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    running.guard.watch(page.pid)
-    try:
+    command = (*MEMFOREST, "flower", "--port", str(port), *(["--insecure"] if insecure else []))
+    with program(*command, log=log, guard=running.guard, **running.variables, **more) as page:
         until(lambda: answered(port, "healthcheck") == 200, page, log)
         assert answered(port, "workers") == (200 if insecure else 401)
         assert answered(port, "workers", "ann:secret") == 200
         assert answered(port, "api/worker/shutdown/any", "ann:secret", method="POST") in {401, 403}
         page.send_signal(signal.SIGTERM)
         assert page.wait(TIMEOUT_S) == 0, log.read_text()
-    finally:
-        page.kill()
-        page.wait()
 
 
 def answered(port: int, path: str, user: str = "", method: str = "GET") -> int:
@@ -221,13 +198,3 @@ def answered(port: int, path: str, user: str = "", method: str = "GET") -> int:
         return error.code
     except OSError:
         return 0
-
-
-def test_make_says_that_venv_is_missing(tmp_path: Path) -> None:
-    """Given a Python without the module that Debian packages separately, then make says what to install."""
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\ncase "$*" in *ensurepip*|*venv*) exit 1;; esac\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    made = run("make", "setup", f"PYTHON={python}", f"VENV={tmp_path / 'venv'}", PATH=os.environ["PATH"])
-    assert made.returncode != 0
-    assert "install its venv module (Debian: apt-get install python3-venv)" in made.stderr

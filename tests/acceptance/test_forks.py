@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from celery import Celery
 
-from tests.harness.processes import Deployment, deployment, environment, free_port
+from tests.harness.processes import Deployment, deployment, program
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 
@@ -44,12 +38,6 @@ def seen(owner):
         "degraded": found.degraded,
         "state": memory.status(owner, "base").turns,
     }}
-"""
-WSGI = """
-
-def app(environ, start_response):
-    start_response("200 OK", [("Content-Type", "application/json")])
-    return [json.dumps(seen(environ["PATH_INFO"].strip("/"))).encode()]
 """
 TASKS = """
 from celery import Celery
@@ -79,22 +67,10 @@ def started(running: Deployment, module: str, source: str, *command: str) -> Ite
     directory.mkdir(exist_ok=True)
     (directory / f"{module}.py").write_text(source)
     log = directory / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            cwd=directory,
-            env=environment(**running.variables),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    running.guard.watch(process.pid)
-    try:
+    python = (sys.executable, "-m", *command)
+    with program(*python, log=log, guard=running.guard, cwd=directory, **running.variables):
         yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        print(log.read_text(errors="replace")[-3_000:])
+    print(log.read_text(errors="replace")[-3_000:])
 
 
 def check(answers: list[tuple[str, dict[str, object]]]) -> None:
@@ -109,38 +85,6 @@ def check(answers: list[tuple[str, dict[str, object]]]) -> None:
     assert len({answer["process"] for _, answer in answers}) > 1
 
 
-@pytest.mark.release
-def test_children_of_gunicorn_over_a_preloaded_app_each_get_their_own_answers(running: Deployment) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    with started(
-        running,
-        "preloaded",
-        PRELOADED.format(owners=OWNERS) + WSGI,
-        *("gunicorn", "--preload", "--workers", str(CHILDREN), "--bind", address, "preloaded:app"),
-    ):
-        ready(address)
-
-        def ask(owner: str) -> tuple[str, dict[str, object]]:
-            answer = httpx.get(f"http://{address}/{owner}", timeout=60)
-            assert answer.status_code == 200, answer.text
-            return owner, answer.json()
-
-        with ThreadPoolExecutor(3 * CHILDREN) as threads:
-            check(list(threads.map(ask, OWNERS * ROUNDS)))
-
-
-def ready(address: str) -> None:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        try:
-            httpx.get(f"http://{address}/{OWNERS[0]}", timeout=60)
-        except httpx.ConnectError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("gunicorn did not start")
-
-
 def test_children_of_celery_prefork_over_a_connected_app_each_get_their_own_answers(
     running: Deployment, servers: SessionServers, tmp_path: Path
 ) -> None:
@@ -151,10 +95,5 @@ def test_children_of_celery_prefork_over_a_connected_app_each_get_their_own_answ
     with started(running, "tasks", source, "celery", "--app", "tasks", "worker", *options):
         app = Celery("asking", broker=broker, backend=backend, set_as_current=False)
         requested = [(owner, app.send_task("look", [owner], queue=queue)) for owner in OWNERS * ROUNDS]
-        check(
-            [
-                (owner, json.loads(json.dumps(result.get(timeout=120, disable_sync_subtasks=False))))
-                for owner, result in requested
-            ]
-        )
+        check([(owner, result.get(timeout=120, disable_sync_subtasks=False)) for owner, result in requested])
         app.close()

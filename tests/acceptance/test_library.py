@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -13,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core import AsyncMemForest, MemForest
-from memforest_core.cli.demo_data import load_conversation, load_questions
+from memforest_core import MemForest
 from memforest_core.client.artifact import MemForest as ArtifactMemForest
 from memforest_core.client.artifact import load_default_config
 from memforest_core.client.embedded.directory import DataDirectoryInUse, UsedAfterFork
@@ -33,11 +31,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def memory(directory: Path) -> Iterator[MemForest]:
-    """A node that remembers the demo's conversation."""
     with MemForest.embedded(directory) as running:
-        for session in load_conversation():
-            running.ingest(session.owner, session.session_id, list(session.turns))
-        running.flush("bob")
+        running.ingest("bob", "s1", MOVES, wait="facts")
         yield running
 
 
@@ -66,49 +61,6 @@ def test_the_artifacts_quick_start_runs_with_other_imports(tmp_path: Path) -> No
         assert "Miami" in answers[1].top_facts[0].text
     finally:
         forest.close()
-
-
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    with MemForest.embedded(tmp_path) as memory:
-        handle = memory.ingest("alice", "sess_001", MOVES, wait="summaries")
-        assert handle.status().stage == "summaries"
-        assert memory.ingest("alice", "sess_001", MOVES) == handle
-        memory.append(
-            "alice",
-            "sess_002",
-            {"role": "user", "content": "I adopted a parrot called Kiwi.", "timestamp": "2024-08-01T10:00:00Z"},
-        )
-        memory.ingest_many([("alice", "s2", MOVES[:1]), ("bob", "s1", MOVES[1:])])
-        memory.flush("alice")
-        result = memory.recall("alice", "Where did Bob live before moving to Miami?", k=10)
-        first = result.evidence[0]
-        assert first.text
-        assert first.time is not None
-        assert first.turn_ids
-        assert any("Davis" in evidence.text for evidence in result.evidence)
-        assert any(
-            "Kiwi" in evidence.text for evidence in memory.recall("alice", "What is the parrot called?").evidence
-        )
-
-
-def test_the_async_facade_runs_the_same_core(tmp_path: Path) -> None:
-    async def use() -> list[str]:
-        async with await AsyncMemForest.embedded(tmp_path) as memory:
-            await memory.ingest("alice", "s1", MOVES, wait="facts")
-            await memory.flush("alice")
-            result = await memory.recall("alice", "Where did Bob move in July?")
-            return [evidence.text for evidence in result.evidence]
-
-    assert any("Miami" in text for text in asyncio.run(use()))
-
-
-@pytest.mark.parametrize("mode", ["flat", "embedding"])
-def test_the_demo_conversation_answers_its_residence_questions(memory: MemForest, mode: str) -> None:
-    """Given the demo's conversation, then each residence statement is among the first three evidence items."""
-    for question in load_questions()[:3]:
-        result = memory.recall("bob", question.question, k=3, mode=mode)
-        texts = [evidence.text for evidence in result.evidence]
-        assert question.place(texts) is not None, (question.question, texts)
 
 
 def test_a_second_owner_of_a_directory_is_refused(memory: MemForest, directory: Path) -> None:

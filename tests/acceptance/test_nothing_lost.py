@@ -15,7 +15,6 @@ import redis
 
 from tests.harness.processes import Deployment, deployment
 from tests.harness.servers import SessionServers
-from tests.harness.timing import until
 
 SESSIONS = 12
 KILLED = 2
@@ -158,19 +157,6 @@ def test_a_wiped_broker_loses_nothing(
         settle(running)
         assert_each_once(running)
         assert candidates(running) == calm
-
-
-def test_a_session_whose_wakeup_was_never_sent_is_found(servers: SessionServers, tmp_path: Path) -> None:
-    """Given a session stored while no message was sent, when a worker runs, then it becomes ready by itself."""
-    with deployment(servers, tmp_path, offline=True) as running:
-        client = running.client()
-        client.enqueue("owner-0", "s0", conversation(0))
-        client.close()
-        with redis.Redis.from_url(servers.redis_url) as broker:
-            broker.flushall()
-        running.start_worker()
-        until(lambda: not running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"), 30, running.log_tail)
-        assert running.scalar("SELECT count(*) FROM memforest.fact") > 0
 
 
 def test_without_any_broker_the_work_is_still_done(servers: SessionServers, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.processes import Deployment, deployment, environment
+from tests.harness.processes import MEMFOREST, Deployment, deployment, program
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.timing import until
@@ -27,25 +26,14 @@ def children(parent: subprocess.Popen[bytes]) -> list[int]:
 @contextmanager
 def supervised(running: Deployment, processes: int) -> Iterator[subprocess.Popen[bytes]]:
     log = running.logs / "supervisor.log"
-    with log.open("wb") as out:
-        parent = subprocess.Popen(
-            [sys.executable, "-m", "memforest_core.cli", "worker", "--processes", str(processes), "--concurrency", "2"],
-            env=environment(
-                **running.variables, MEMFOREST_DATABASE__POOL_SIZE="4", MEMFOREST_DATABASE__MAX_OVERFLOW="4"
-            ),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        until(lambda: alive(running) >= processes)
-        yield parent
-    finally:
-        print(log.read_text(errors="replace")[-3_000:])
-        for pid in [*children(parent)] if parent.poll() is None else []:
-            os.kill(pid, signal.SIGKILL)
-        parent.kill()
-        parent.wait()
+    command = (*MEMFOREST, "worker", "--processes", str(processes), "--concurrency", "2")
+    pool = {"MEMFOREST_DATABASE__POOL_SIZE": "4", "MEMFOREST_DATABASE__MAX_OVERFLOW": "4"}
+    with program(*command, log=log, guard=running.guard, **running.variables, **pool) as parent:
+        try:
+            until(lambda: alive(running) >= processes)
+            yield parent
+        finally:
+            print(log.read_text(errors="replace")[-3_000:])
 
 
 def alive(running: Deployment) -> int:
@@ -94,21 +82,6 @@ def test_nobody_outlives_a_killed_supervisor(running: Deployment) -> None:
         parent.kill()
         parent.wait()
         until(lambda: not any(psutil.pid_exists(pid) for pid in before))
-
-
-def test_too_many_processes_for_the_server_are_refused_at_the_start(running: Deployment) -> None:
-    """Given a deployment that would open more connections than Postgres allows, then a worker says what to change."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "memforest_core.cli", "worker"],
-        env=environment(**running.variables, MEMFOREST_DEPLOYMENT__WORKER_PROCESSES="1000"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 2
-    assert "Postgres allows" in ended.stderr
-    assert "MEMFOREST_DATABASE__POOL_SIZE" in ended.stderr
 
 
 def test_a_worker_whose_call_hangs_past_every_deadline_ends_itself(servers: SessionServers, tmp_path: Path) -> None:

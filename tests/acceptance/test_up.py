@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import pytest
 from memforest_core import MemForest
 from memforest_core.client.embedded import process
 from memforest_core.settings import load_settings
-from tests.harness.processes import environment, next_line
+from tests.harness.processes import MEMFOREST, program
 from tests.harness.sayings import said
 
 READY_S = 120.0
@@ -50,31 +49,10 @@ class Node:
 @contextmanager
 def up(directory: Path) -> Iterator[Node]:
     log = directory / "up.log"
-    with log.open("wb") as errors:
-        node = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "memforest_core.cli",
-                "up",
-                "--data",
-                str(directory / "data"),
-                "--no-serve",
-                "--json",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment(),
-        )
-    assert node.stdout is not None
-    try:
-        next_line(node)
-        yield Node(node, directory / "data", log)
-    finally:
-        if node.poll() is None:
-            node.terminate()
-        node.wait(60)
-        node.stdout.close()
+    with program(*MEMFOREST, "up", "--data", directory / "data", "--no-serve", "--json", log=log) as process:
+        node = Node(process, directory / "data", log)
+        node.await_line('"environment"')
+        yield node
 
 
 def check_a_stopped_server_is_named_once(node: Node) -> None:

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -21,14 +19,13 @@ import sqlalchemy as sa
 from memforest_core.client.producer import MemForestClient
 from memforest_core.ingest.accept.records import Stage
 from memforest_core.store.schema import head_revision
-from tests.harness.processes import environment, serving, settings_from
+from tests.harness.processes import ALL_QUEUES, environment, program, serving, settings_from
 from tests.harness.servers import SessionServers
 from tests.harness.stack import admin, database_settings
+from tests.harness.timing import until
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("memforest_core", "memforest_workers", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
-READY_TIMEOUT_S = 40.0
-STOP_TIMEOUT_S = 30.0
 TURNS = [
     {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"},
     {"role": "assistant", "content": "How do you like it there?", "timestamp": "2023-05-01T09:00:10Z"},
@@ -129,12 +126,6 @@ def test_everything_comes_from_the_wheel(installation: Installation) -> None:
     assert [path for path in found.stdout.split() if not Path(path).is_relative_to(home)] == []
 
 
-def test_it_names_itself(installation: Installation) -> None:
-    """Given the installed command, then its version is the wheel's."""
-    named = installation.run("memforest", "--version")
-    assert named.stdout.strip() == installation.wheel.name.split("-")[1], named.stderr
-
-
 def test_a_worker_starts_from_the_wheel(installation: Installation, servers: SessionServers, tmp_path: Path) -> None:
     """Given an empty database, when it is upgraded and a worker started from the wheel in an empty directory, then the
     worker takes a session to facts, and leaves in good order when it gets a signal to stop."""
@@ -168,45 +159,18 @@ def test_a_worker_starts_from_the_wheel(installation: Installation, servers: Ses
 
 def run_worker(installation: Installation, variables: dict[str, str], owner: sa.Engine, log: Path) -> None:
     """Start a worker, give it a session, and stop it."""
-    with log.open("wb") as output:
-        worker = subprocess.Popen(
-            [
-                str(installation.bin / "memforest"),
-                "worker",
-                "--queues",
-                "extract,reduce,refresh,maintain",
-                "--concurrency",
-                "4",
-            ],
-            cwd=installation.empty,
-            env=installation.variables(variables),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(lambda: registered(owner), worker, log)
+    command = (installation.bin / "memforest", "worker", "--queues", ALL_QUEUES, "--concurrency", "4")
+    with program(*command, log=log, cwd=installation.empty, exactly=installation.variables(variables)) as worker:
+        until(lambda: registered(owner), failure=log.read_text)
         client = MemForestClient(settings_from(variables))
-        try:
-            handle = client.enqueue("bob", "s1", TURNS)
-            wait_until(lambda: handle.status().stage in {Stage.FACTS, Stage.SUMMARIES}, worker, log)
-        finally:
-            client.close()
-        wait_until(lambda: installation.run("memforest", "worker-health", **variables).returncode == 0, worker, log)
+        handle = client.enqueue("bob", "s1", TURNS)
+        until(lambda: handle.status().stage in {Stage.FACTS, Stage.SUMMARIES}, failure=log.read_text)
+        client.close()
+        health = ("memforest", "worker-health")
+        until(lambda: installation.run(*health, **variables).returncode == 0, failure=log.read_text)
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(STOP_TIMEOUT_S) == 0, log.read_text()
+        assert worker.wait(30) == 0, log.read_text()
         assert not registered(owner), log.read_text()
-    finally:
-        worker.kill()
-        worker.wait()
-
-
-def wait_until(reached: Callable[[], bool], worker: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for a state that a running worker brings about; on failure its log is shown."""
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while not reached():
-        assert worker.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
 
 
 def registered(owner: sa.Engine) -> bool:

@@ -208,21 +208,6 @@ def end_state(engine: sa.Engine, index: VectorIndex, tenant: TenantId) -> State:
     return state
 
 
-def receipts(engine: sa.Engine, tenant: TenantId) -> list[str]:
-    """The numbers that finished operations left in the audit, ids aside."""
-    with tenant_transaction(engine, tenant) as connection:
-        found = connection.execute(
-            sa.text("SELECT action, detail FROM memforest.audit WHERE outcome = 'done' ORDER BY audit_id")
-        )
-        return [_line([row.action, _numbers(row.detail)]) for row in found]
-
-
-def _numbers(detail: Mapping[str, object]) -> dict[str, object]:
-    numbers = {name: value for name, value in detail.items() if not (isinstance(value, str) and _ID.search(value))}
-    numbers.pop("run", None)  # how often an export or import was begun
-    return numbers
-
-
 def differences(calm: State, other: State, most: int = 5) -> list[str]:
     """The rows that only one of them has, at most ``most`` of each table and side."""
     found = []

@@ -25,15 +25,13 @@ SINGLE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS"
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 90
 """After which a child that hangs is ended by SIGALRM."""
-ONE_CHILD = "tests.harness.kill_child"
-SEVERAL = "tests.harness.kill_concurrent"
+CHILD = "tests.harness.kill_process"
 IMPORTED = (
     "memforest_core.index.qdrant.edge_index",
     "memforest_core.index.qdrant.server_index",
     "memforest_core.ingest.extract.offline",
     "tests.harness.qdrant_http",
-    ONE_CHILD,
-    SEVERAL,
+    CHILD,
 )
 _READ = 1 << 16
 
@@ -92,10 +90,6 @@ class Zygote:
             self._process.stdin.write(f"{number} {module} {request}\n")
             self._process.stdin.flush()
         return Forked(numbers)
-
-    def run(self, request: str) -> int:
-        """The exit code of a child that did this (JSON of ``kill_child.Request``), or minus the signal it died of."""
-        return self.start(ONE_CHILD, request).wait()
 
     def close(self) -> None:
         """End the process, and the children that still run."""

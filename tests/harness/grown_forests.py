@@ -51,6 +51,23 @@ ZOO = said(
 """What Bob says later, of which some words are nowhere else."""
 
 
+WINDOWED = (
+    """INSERT INTO memforest.session_window
+              (tenant_id, session_id, forest_id, turns, text, source, model, input_hash, version, updated_at)
+       SELECT s.tenant_id, s.session_id, s.forest_id, 2, s.external_id, 'extractive', '', CAST('' AS bytea),
+              s.session_id, s.started_at
+         FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+        WHERE f.owner = :owner AND f.state = 'live'""",
+    """INSERT INTO memforest.window_item (tenant_id, session_id, item_id, forest_id, place, fact_id, put_at)
+       SELECT s.tenant_id, s.session_id, x.fact_id, s.forest_id, row_number() OVER (ORDER BY x.key_time, x.fact_id),
+              x.fact_id, x.mentioned_at
+         FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+         JOIN memforest.fact x USING (tenant_id, forest_id)
+        WHERE f.owner = :owner AND f.state = 'live' AND s.external_id = 'dinner'""",
+)
+"""Give each session's window a text as old as the session, and that of "dinner" an item for each fact."""
+
+
 def grow(running: Stack) -> None:
     """All three, at rest; some facts are pinned, and some were recalled."""
     enqueue = running.memory.client.enqueue

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -31,7 +32,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
 from tests.harness.end_state import State
-from tests.harness.grown_forests import BOB, DAY_S, KYOTO, MONDAY, NEW_SESSION, PHONE, PHONE_KYOTO
+from tests.harness.grown_forests import BOB, DAY_S, KYOTO, MONDAY, NEW_SESSION, PHONE, PHONE_KYOTO, WINDOWED
 from tests.harness.sayings import said
 
 ACTOR = "kill-points"
@@ -68,16 +69,12 @@ class Operation:
 
     act: Act
     """Requests for it; called again by the process that takes over from a killed process."""
-    kind: OperationKind | None = None
-    """What the audit calls it; None for what nobody requests."""
     prepare: Act | None = None
     """What it finds when it begins, where that is more than the three forests."""
     seen: Callable[[Services, Path], Sequence[str]] = _unseen
     """What else belongs to the end state: the files that it left."""
     handlers: Callable[[Services], Mapping[str, Handler]] = _none
     """Tasks of its own, which no worker knows."""
-    requested_before: bool = False
-    """It is found requested: where its task's id decides about other ids, and these about who comes first."""
 
 
 def tenant_of(services: Services) -> TenantId:
@@ -85,7 +82,7 @@ def tenant_of(services: Services) -> TenantId:
     return TenantId(services.settings.tenant)
 
 
-def once(kind: OperationKind, ask: Callable[[Services], object]) -> Act:
+def _requested(kind: OperationKind, ask: Callable[[Services], object], **more: Any) -> Operation:
     """Ask for an operation unless the audit says that it was requested: a caller whose process died can look."""
 
     def act(services: Services, _directory: Path) -> None:
@@ -93,7 +90,7 @@ def once(kind: OperationKind, ask: Callable[[Services], object]) -> Act:
         if not any(entry.actor == REQUESTING.get() and entry.outcome == "requested" for entry in entries):
             ask(services)
 
-    return act
+    return Operation(act, **more)
 
 
 def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
@@ -132,12 +129,8 @@ def _rebuild(services: Services, _directory: Path) -> None:
 
 
 TOYS: Mapping[str, Operation] = {
-    "counting": Operation(
-        once(OperationKind.RETAIN, _ask_to_count), OperationKind.RETAIN, handlers=_counting(sound=True)
-    ),
-    "counting-twice": Operation(
-        once(OperationKind.RETAIN, _ask_to_count), OperationKind.RETAIN, handlers=_counting(sound=False)
-    ),
+    "counting": _requested(OperationKind.RETAIN, _ask_to_count, handlers=_counting(sound=True)),
+    "counting-twice": _requested(OperationKind.RETAIN, _ask_to_count, handlers=_counting(sound=False)),
 }
 """What shows that a run catches a task that can't be repeated, and lets one pass that can."""
 
@@ -158,7 +151,7 @@ def _erasing(**target: object) -> Operation:
     def ask(services: Services) -> None:
         services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=REQUESTING.get())  # type: ignore[arg-type]
 
-    return Operation(once(OperationKind.ERASE, ask), OperationKind.ERASE)
+    return _requested(OperationKind.ERASE, ask)
 
 
 def _erase_fact(services: Services) -> None:
@@ -173,7 +166,7 @@ def _correcting(*, erase: bool) -> Operation:
             tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=REQUESTING.get()
         )
 
-    return Operation(once(OperationKind.CORRECT, ask), OperationKind.CORRECT)
+    return _requested(OperationKind.CORRECT, ask)
 
 
 def _pin(services: Services) -> None:
@@ -185,7 +178,7 @@ def _merging(sources: Sequence[str], into: str) -> Operation:
     def ask(services: Services) -> None:
         services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=REQUESTING.get())
 
-    return Operation(once(OperationKind.MERGE, ask), OperationKind.MERGE)
+    return _requested(OperationKind.MERGE, ask)
 
 
 def _rematerialize(services: Services) -> None:
@@ -222,37 +215,29 @@ def _importing(owner: str, prepare: Act) -> Operation:
     def act(services: Services, directory: Path) -> None:
         services.lifecycle.bundles.import_(tenant_of(services), directory / _MOVED, owner, actor=REQUESTING.get())
 
-    return Operation(act, OperationKind.IMPORT, prepare=prepare)
+    return Operation(act, prepare=prepare)
 
 
-def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
-    """What is in the bundle by its own checksums, and the files that an export leaves."""
-    names = sorted(path.name for path in directory.iterdir() if path.name.startswith(_BUNDLE))
+_SETTLED = ("session", "turn", "cell", "speaker")
+"""Kinds of rows of which an export has as many as before or after another operation. Of other kinds it has what there was
+at its moment: placing a corrected fact and making summaries are transactions of their own."""
+
+
+def _bundle_rows(services: Services, directory: Path) -> Sequence[str]:
+    """How many settled rows an export wrote: random ids in them are no two runs' the same. It must be importable."""
+    if not (directory / _BUNDLE).exists():
+        return []
     with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
-        rows = bundle.execute("SELECT * FROM meta ORDER BY 1").fetchall()
-    return [*names, *(str(row) for row in rows if "created_at" not in row)]
-
-
-_WINDOWS = [
-    sa.text(statement)
-    for statement in (
-        """UPDATE memforest.turn SET pinned = true WHERE external_id = 'home-3' AND session_id IN (
-               SELECT session_id FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
-                WHERE f.owner = :owner)""",
-        """INSERT INTO memforest.session_window
-                  (tenant_id, session_id, forest_id, turns, text, source, model, input_hash, version, updated_at)
-           SELECT s.tenant_id, s.session_id, s.forest_id, 2, s.external_id, 'extractive', '', CAST('' AS bytea),
-                  s.session_id, s.started_at
-             FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
-            WHERE f.owner = :owner AND f.state = 'live'""",
-        """INSERT INTO memforest.window_item (tenant_id, session_id, item_id, forest_id, place, fact_id, put_at)
-           SELECT s.tenant_id, s.session_id, x.fact_id, s.forest_id, row_number() OVER (ORDER BY x.key_time, x.fact_id),
-                  x.fact_id, x.mentioned_at
-             FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
-             JOIN memforest.fact x USING (tenant_id, forest_id)
-            WHERE f.owner = :owner AND f.state = 'live' AND s.external_id = 'dinner'""",
+        [[rows]] = bundle.execute("SELECT value FROM meta WHERE name = 'rows'").fetchall()
+    services.lifecycle.bundles.import_(
+        tenant_of(services), directory / _BUNDLE, "imported", actor="harness", dry_run=True
     )
-]
+    return [f"{kind}: {count}" for kind, count in json.loads(rows).items() if kind in _SETTLED]
+
+
+_PIN = """UPDATE memforest.turn SET pinned = true WHERE external_id = 'home-3' AND session_id IN (
+               SELECT session_id FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+                WHERE f.owner = :owner)"""
 
 
 def _set_policy(services: Services, _directory: Path) -> None:
@@ -262,8 +247,8 @@ def _set_policy(services: Services, _directory: Path) -> None:
     for days in (0, 7, 40, 60):
         services.calendar.summarize(tenant, BOB, datetime.fromtimestamp(MONDAY + days * DAY_S, UTC).date())
     with tenant_transaction(services.engine, tenant) as connection:
-        for statement in _WINDOWS:
-            connection.execute(statement, {"owner": BOB})
+        for statement in (_PIN, *WINDOWED):
+            connection.execute(sa.text(statement), {"owner": BOB})
 
     def age(day: int) -> float:
         """Of what came so many days after the first; what is older is too old."""
@@ -321,53 +306,26 @@ REAL: Mapping[str, Operation] = {
     "rebuild": Operation(_rebuild),
     "erase-turn": _erasing(session="home", turns=["home-1"]),
     "erase-session": _erasing(session="kyoto"),
-    "erase-fact": Operation(once(OperationKind.ERASE, _erase_fact), OperationKind.ERASE),
+    "erase-fact": _requested(OperationKind.ERASE, _erase_fact),
     "erase-speaker": _erasing(speaker="dana"),
     "erase-range": _erasing(since=MONDAY + 39 * DAY_S, until=MONDAY + 40 * DAY_S + 300),
     "erase-owner": _erasing(everything=True),
     "correct": _correcting(erase=False),
     "correct-erase": _correcting(erase=True),
-    "pin": Operation(once(OperationKind.CORRECT, _pin), OperationKind.CORRECT),
+    "pin": _requested(OperationKind.CORRECT, _pin),
     "merge-new": _merging([BOB, PHONE], "bob-whole"),
     "merge-live": _merging([PHONE], BOB),
-    "export": Operation(_export, OperationKind.EXPORT, seen=_bundle_sums),
+    "export": Operation(_export, seen=_bundle_rows),
     "import": _importing("bob-copy", _copy_out),
     "import-back": _importing(BOB, _move_out),
-    "rematerialize": Operation(
-        once(OperationKind.REMATERIALIZE, _rematerialize), OperationKind.REMATERIALIZE, requested_before=True
-    ),
-    "retain": Operation(once(OperationKind.RETAIN, _retain), OperationKind.RETAIN, prepare=_set_policy),
+    "rematerialize": _requested(OperationKind.REMATERIALIZE, _rematerialize),
+    "retain": _requested(OperationKind.RETAIN, _retain, prepare=_set_policy),
     "remember": Operation(_remember),
     "summarize-day": Operation(_summarize_day),
     "cool": Operation(_cool, prepare=_learn_topics),
 }
 
-OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
-
-
-_SETTLED = ("session", "turn", "cell", "speaker")
-"""Kinds of rows of which an export concurrently with another operation has as many as before or after that. Of other kinds it has
-what there was at its moment: placing a corrected fact and making summaries are transactions of their own."""
-
-
-def _bundle_rows(services: Services, directory: Path) -> Sequence[str]:
-    """How many settled rows an export wrote: random ids in them are no two runs' the same. It must be importable."""
-    if not (directory / _BUNDLE).exists():
-        return []
-    with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
-        [[rows]] = bundle.execute("SELECT value FROM meta WHERE name = 'rows'").fetchall()
-    services.lifecycle.bundles.import_(
-        tenant_of(services), directory / _BUNDLE, "imported", actor="harness", dry_run=True
-    )
-    return [f"{kind}: {count}" for kind, count in json.loads(rows).items() if kind in _SETTLED]
-
-
-CONCURRENT_OPERATIONS: Mapping[str, Operation] = {
-    **REAL,
-    "export": replace(REAL["export"], seen=_bundle_rows),
-    "erase-new-session": _erasing(session=NEW_SESSION),
-}
-"""Operations that are requested while other processes work."""
+OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL, "erase-new-session": _erasing(session=NEW_SESSION)}
 
 
 WRITERS = APPENDS, LATE = "appends", "late"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from tests.harness.guard import Guard
 from tests.harness.servers import SessionServers
 from tests.harness.stack import database, owner_of
 
+MEMFOREST = (sys.executable, "-m", "memforest_core.cli")
 READY_TIMEOUT_S = 90.0
 CLI = ("memforest_core.cli",)
 """The module behind ``memforest``."""
@@ -48,6 +49,38 @@ def serving(module: str, *arguments: str) -> Iterator[str]:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
     finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def program(
+    *command: str | Path,
+    log: Path | None = None,
+    guard: Guard | None = None,
+    cwd: Path | None = None,
+    exactly: Mapping[str, str] | None = None,
+    **variables: str,
+) -> Iterator[subprocess.Popen[Any]]:
+    """A program with these settings until the end of the block; its output goes to a log, or else to pipes of text."""
+    output = subprocess.PIPE if log is None else log.open("wb")
+    process: subprocess.Popen[Any] = subprocess.Popen(
+        list(map(str, command)),
+        cwd=cwd,
+        env=environment(**variables) if exactly is None else exactly,
+        stdout=output,
+        stderr=output if log is None else subprocess.STDOUT,
+        text=log is None,
+    )
+    if guard is not None:
+        guard.watch(process.pid)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(READY_TIMEOUT_S)
         process.kill()
         process.wait()
 

@@ -1,19 +1,56 @@
-"""A run of a policy that a test steps through itself, and the order in which policies forget."""
+"""Memories under policies, a run that a test steps through itself, and the order in which policies forget."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.temperature import Decay
 from memforest_core.work.jobs import WorkState
-from memforest_core.work.records import OperationTask, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.stack import Stack
 
 ACTOR = "ann"
+
+
+class Bounded:
+    """An owner's memory under policies, in a stack with other owners."""
+
+    def __init__(self, running: Stack, owner: str = "bob") -> None:
+        self.stack = running
+        self.memory = running.memory
+        self.do = running.memory.lifecycle
+        self.retention = running.services.lifecycle.retention
+        self.owner = owner
+
+    def ids(self, statement: str, **values: object) -> list[Any]:
+        return [row[0] for row in self.stack.rows(statement, **values)]
+
+    def forest(self, owner: str | None = None) -> ForestId:
+        live = "SELECT forest_id FROM memforest.forest WHERE owner = :o ORDER BY state = 'hidden'"
+        return ForestId(self.ids(live, o=owner or self.owner)[0])
+
+    def facts(self, owner: str | None = None) -> dict[str, UUID]:
+        """The ids of an owner's facts by their text."""
+        facts = "SELECT text, fact_id FROM memforest.fact WHERE forest_id = :f"
+        return {row.text: row.fact_id for row in self.stack.rows(facts, f=self.forest(owner))}
+
+    def policy(self, owner: str | None = "bob", **limits: Any) -> None:
+        self.do.set_policy(owner, actor=ACTOR, **limits)
+
+    def run(self, owner: str | None = "bob", *, dry_run: bool = False) -> Numbers:
+        (requested,) = self.do.apply_policy(owner, actor=ACTOR, dry_run=dry_run)
+        return self.driven(requested.id)
+
+    def driven(self, task: TaskId) -> Numbers:
+        self.stack.drive()
+        found = self.do.operation(task)
+        assert found.state == "done", found
+        return found.progress
 
 
 def claimed_run(stack: Stack, forest: ForestId) -> OperationTask:

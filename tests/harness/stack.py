@@ -188,6 +188,11 @@ class Stack:
         """Tasks that wait for a moment are due now, but vacuums: they take the most time and change no row."""
         self.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready' AND kind <> 'vacuum'")
 
+    def assert_verified(self) -> None:
+        """Trees, placements, provenance, summaries and both stores agree."""
+        report = open_verification(self.services.engine, self.services.index, self.services.settings).run()
+        assert {each.check: dict(each.kinds) for each in report.checks if each.violations} == {}
+
     def drive(self, rounds: int = 50, *, due: bool = True) -> None:
         """Do all work that can be claimed, in this thread, until nothing moves."""
         for _ in range(rounds):

@@ -90,22 +90,6 @@ KETTLES = [
 """More characters than one window has, and fewer turns."""
 
 
-def test_the_turns_that_an_answer_did_not_come_to_are_a_smaller_window(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder
-) -> None:
-    """Given a window of sixteen turns whose answer is cut off, and then that to the rest of it, then a third has the
-    rest."""
-    long = {"window_turns": 16}
-    with ModelServer() as model, with_model(servers, tmp_path / "long", embedder, model, accept=long) as pipeline:
-        model.script(Fault.TRUNCATED, Fault.TRUNCATED)
-        handle = pipeline.memory.client.enqueue("bob", "s1", said(*LAMPS[:16]))
-        pipeline.drive()
-        status = handle.status()
-        assert (status.cells, status.repaired, status.verbatim, status.last_error) == (8, 8, 0, None)
-        assert len([call for call in model.requests if wants_extraction(call.body)]) == 3
-        assert [number for number, _ in pipeline.rows(NUMBERED)] == [*range(16)]
-
-
 WINDOWS = """SELECT s.external_id, count(*) AS cells, sum(c.last_turn - c.first_turn + 1) AS turns,
                     sum(length(c.text)) AS chars
                FROM memforest.cell c JOIN memforest.session s USING (tenant_id, session_id)

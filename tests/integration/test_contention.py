@@ -180,12 +180,3 @@ def test_forests_take_turns_in_the_live_lane(pipeline: Stack) -> None:
         " WHERE c.state = 'done' GROUP BY f.owner"
     )
     assert dict((row[0], row[1]) for row in done) == {"first": 4, "second": 1, "third": 1}
-
-
-def test_a_claim_by_turns_reads_one_index_entry(pipeline: Stack) -> None:
-    plan = pipeline.rows(
-        "EXPLAIN SELECT session_id FROM memforest.cell WHERE tenant_id = 'x' AND state = 'ready'"
-        " AND ordinal = window_ordinal AND lane = 0 AND forest_id > gen_random_uuid()"
-        " ORDER BY forest_id, available_at LIMIT 1"
-    )
-    assert "ix_cell_live" in str(plan) and "Sort" not in str(plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -16,7 +16,6 @@ from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, 
 from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 from memforest_core.ingest.reduce.service import Reduced, ReductionService
 from memforest_core.lifecycle.correct.service import Correction, CorrectionStuck, NotPlacedYet
-from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
@@ -90,8 +89,7 @@ def superseded(pipeline: Stack) -> dict[str, str | None]:
 
 
 def assert_sound(pipeline: Stack) -> None:
-    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
-    assert not [result for result in report.checks if result.violations]
+    pipeline.assert_verified()
     assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE NOT placed") == [(0,)]
 
 
@@ -250,7 +248,9 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
     with pytest.raises(ForestFrozen):
         correction(ines).correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
-    unavailable = Correction(ines.services.engine, UnavailableEmbedder(), ines.services.producer.wakeups, Erasing())
+    unavailable = Correction(
+        ines.services.engine, UnavailableEmbedder(), ines.services.producer.wakeups, lambda *_: TaskId(uuid4())
+    )
     with pytest.raises(ModelUnavailable):
         unavailable.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
     assert ines.counts() == before
@@ -329,18 +329,6 @@ def test_without_history_only_the_new_fact_is_left(ines: Stack) -> None:
     assert_sound(ines)
 
 
-@dataclass
-class Erasing:
-    """Notes the facts to delete."""
-
-    task: TaskId = field(default_factory=lambda: TaskId(uuid4()))
-    requested: list[tuple[TenantId, str, FactId, str]] = field(default_factory=list)
-
-    def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
-        self.requested.append((tenant, owner, fact, actor))
-        return self.task
-
-
 def steps(pipeline: Stack, service: Correction, task: TaskId, start: Numbers) -> list[Numbers]:
     """All progress of a task from there on."""
     found, progress = [], service.step(pipeline.tenant, seen(pipeline, task), start)
@@ -348,28 +336,6 @@ def steps(pipeline: Stack, service: Correction, task: TaskId, start: Numbers) ->
         found.append(progress)
         progress = service.step(pipeline.tenant, seen(pipeline, task), progress)
     return found
-
-
-def test_with_erasure_the_old_fact_is_deleted_once_the_new_one_is_there(ines: Stack) -> None:
-    bergen, erasing = fact(ines, "Bergen"), Erasing()
-    service = replace(correction(ines), erase=erasing)
-    task = service.correct(ines.tenant, "ines", bergen, value="Oslo", erase=True, actor=ACTOR)
-    ines.runtime.reduce()
-    assert erasing.requested == []
-
-    phases = [progress["phase"] for progress in steps(ines, service, task, {})]
-
-    assert phases == ["placing", "placed", "erasing"]
-    assert erasing.requested == [(ines.tenant, "ines", bergen, ACTOR)]
-    last = steps(ines, service, task, {"phase": "placed", "facts": 1})
-    assert last == [{"phase": "erasing", "facts": 1, "erase_task": str(erasing.task)}]
-    ines.execute("DELETE FROM memforest.placement WHERE payload_id = :old", old=bergen)
-    ines.execute("DELETE FROM memforest.occurrence WHERE fact_id = :old", old=bergen)
-    ines.execute("DELETE FROM memforest.fact WHERE fact_id = :old", old=bergen)
-    assert steps(ines, service, task, {"phase": "placed"}) == []
-    best = first(ines)
-    assert best.text.endswith("[corrected: Ines lives in Oslo with Ines's cousin.]")
-    assert first(ines, as_of="2022-05-01").corrected
 
 
 def test_requested_twice_it_is_one_correction_and_each_step_can_be_taken_again(ines: Stack) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 import qdrant_edge as engine
-import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, FactId, ForestId
+from memforest_core.domain.ids import ForestId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.records import PointLease
@@ -21,16 +20,15 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase import steps
-from memforest_core.lifecycle.erase.records import Receipt, ordinals_in
+from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
-from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.model_server import ModelServer
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Grown, Stack, cloned, stack
+from tests.harness.stack import Stack, stack
 from tests.integration.test_pipeline import assert_trees_hold
 
 ACTOR = "tester"
@@ -119,8 +117,7 @@ def assert_whole(pipeline: Stack) -> None:
 
 
 def assert_verified(pipeline: Stack) -> None:
-    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
-    assert {check.check: check.kinds for check in report.checks if check.violations} == {}
+    pipeline.assert_verified()
     assert_trees_hold(pipeline)
 
 
@@ -299,9 +296,7 @@ def test_a_deleted_session_leaves_nothing_and_can_come_again(rested: Stack) -> N
     assert_whole(rested)
 
 
-def test_a_long_session_goes_from_its_end_and_is_whole_at_any_time(
-    rested: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_session_goes_in_parts_and_is_whole_at_any_time(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a session of more cells than one batch, then after each step what is left of it breaks no promise."""
     monkeypatch.setattr(steps, "BATCH_CELLS", 5)
     task, step = held(rested, session="lamps"), rested.services.lifecycle.erasing.step
@@ -440,7 +435,7 @@ def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> 
         claim = rows.claim_window(rested.runtime.worker, 60.0)
     assert claim is not None
     calls: list[Any] = []
-    answer = service._read(rested.tenant, claim, None, calls, (), lambda: None)
+    answer = service._read(rested.tenant, claim, None, calls, ())
     assert any("flumox" in new.statement.text for cell in answer.cells for new in cell.candidates)
 
     found = erase(rested, session="secrets", turns=["turn@0"])
@@ -654,81 +649,27 @@ def test_vectors_go_unless_somebody_else_says_the_same(rested: Stack) -> None:
     assert one(rested, missing) == 0
 
 
-def test_other_operations_take_out_facts_cells_and_whole_forests(rested: Stack) -> None:
-    forest = ForestId(one(rested, "SELECT forest_id FROM memforest.forest WHERE owner = 'bob'"))
-    eraser = rested.services.lifecycle.eraser
-    fact = FactId(fact_saying(rested, "vorpal"))
-    cell = CellId(one(rested, "SELECT cell_id FROM memforest.cell WHERE text LIKE '%quibbert%'"))
-
-    assert eraser.erase_facts(rested.tenant, forest, [fact]) == 1
-    assert eraser.erase_facts(rested.tenant, forest, [fact]) == 0
-    facts = one(rested, "SELECT count(*) FROM memforest.fact")
-    assert eraser.erase_cells(rested.tenant, forest, [cell]) == 1
-    assert one(rested, "SELECT count(*) FROM memforest.fact") < facts
-    assert eraser.erase_cells(rested.tenant, forest, [cell]) == 0
-    rested.drive()
-    assert_nowhere(rested, "quibbert")
-    assert_whole(rested)
-
-    steps = 1
-    while not rested.services.lifecycle.clearing.clear(rested.tenant, forest):
-        steps += 1
-    assert steps > 5
-    assert_nowhere(rested, "bob", "brass lamp")
-    assert_whole(rested)
-
-
-@pytest.mark.parametrize(
-    ("target", "error"),
-    [
-        ({}, InvalidInput),
-        ({"everything": True, "session": "garage"}, InvalidInput),
-        ({"turns": ["turn@1"]}, InvalidInput),
-        ({"fact": "no id"}, InvalidInput),
-        ({"since": START, "until": START}, InvalidInput),
-        ({"since": "yesterday"}, InvalidInput),
-        ({"session": "nowhere"}, NotFound),
-        ({"session": "garage", "turns": ["turn@99"]}, NotFound),
-        ({"fact": str(uuid4())}, NotFound),
-        ({"speaker": "nobody"}, NotFound),
-        ({"owner": "nobody", "everything": True}, NotFound),
-    ],
-)
-def test_what_does_not_name_one_thing_is_refused(shared: Stack, target: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        ask(shared, **target)
-    assert shared.counts()["maintenance"] == 0
-
-
-@pytest.fixture(scope="module")
-def shared(
-    servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
-) -> Iterator[Stack]:
-    """A clone that tests share who change nothing."""
-    with cloned(servers, grown, tmp_path_factory.mktemp("shared"), embedder) as running:
-        yield running
-
-
-def test_a_batch_costs_as_many_statements_whatever_it_takes(rested: Stack) -> None:
-    """Given one batch of one cell and one of twelve, then they take about the same number of statements."""
-
-    def statements(turns: Sequence[str]) -> int:
-        seen: list[str] = []
-
-        def count(_conn: object, _cursor: object, statement: str, *_: object) -> None:
-            seen.append(statement)
-
-        engine_ = rested.services.engine
-        sa.event.listen(engine_, "before_cursor_execute", count)
-        try:
-            task = held(rested, session="lamps", turns=turns)
-            seen.clear()
-            rested.services.lifecycle.erasing.step(rested.tenant, task, {})
-        finally:
-            sa.event.remove(engine_, "before_cursor_execute", count)
-        return len(seen)
-
-    assert statements(["turn@0", "turn@1"]) + 12 >= statements([f"turn@{n}" for n in range(2, 24)])
+def test_what_does_not_name_one_thing_is_refused(rested: Stack) -> None:
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"everything": True, "session": "garage"},
+        {"turns": ["turn@1"]},
+        {"fact": "no id"},
+        {"since": START, "until": START},
+        {"since": "yesterday"},
+    ]
+    missing: list[dict[str, Any]] = [
+        {"session": "nowhere"},
+        {"session": "garage", "turns": ["turn@99"]},
+        {"fact": str(uuid4())},
+        {"speaker": "nobody"},
+        {"owner": "nobody", "everything": True},
+    ]
+    for error, targets in ((InvalidInput, wrong), (NotFound, missing)):
+        for target in targets:
+            with pytest.raises(error):
+                ask(rested, **target)
+    assert rested.counts()["maintenance"] == 0
 
 
 def test_no_word_is_in_a_task_row(rested: Stack) -> None:
@@ -736,5 +677,5 @@ def test_no_word_is_in_a_task_row(rested: Stack) -> None:
     ask(rested, session="garage", turns=["turn@1", "turn@2", "turn@4"])
     rows = rested.rows("SELECT arguments FROM memforest.maintenance ORDER BY created_at")
     assert len(rows[0][0]["speaker"]) == 64
-    assert ordinals_in(rows[1][0]["turns"]) == [1, 2, 4]
+    assert rows[1][0]["turns"] == "1,2,4"
     assert not {"maintenance", "audit"} & set(texts_with(rested, "ysolde"))

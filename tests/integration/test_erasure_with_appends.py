@@ -13,12 +13,7 @@ import sqlalchemy as sa
 
 from memforest_core.errors import NotFound
 from memforest_core.index.service import Indexer
-from memforest_core.lifecycle.erase.records import scope_of
-from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
-from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.steps import PHASE
-from memforest_core.lifecycle.verify.records import Check
-from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.records import Numbers
 from memforest_workers.runtime import ALL_KINDS
 from tests.harness.sayings import said
@@ -190,34 +185,4 @@ def test_a_point_begun_again_while_its_writer_takes_it_back_has_no_lease(
     assert one(filled, "SELECT count(*) FROM memforest.index_row WHERE state = 'running'") == 0
     filled.execute("UPDATE memforest.maintenance SET available_at = now()")
     work(filled)
-    assert_whole(filled)
-
-
-def test_verify_completes_a_deletion_that_left_the_end_of_its_session(
-    filled: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given: turns that came while a session was deleted stayed without those before them. When: verify repairs. Then:
-    they are deleted too, with a receipt, and the session can be sent again."""
-    task = held(filled, session="garage")
-    scope = scope_of(task)
-    assert scope.session is not None
-    with ErasureRows.opened(filled.services.engine, filled.tenant) as rows:
-        first = rows.targets.last_turns(scope.session, 100)
-    add_one(filled)
-    monkeypatch.setattr(TargetRows, "last_turns", lambda *_: first)
-    filled.execute("UPDATE memforest.maintenance SET available_at = now()")
-    work(filled)
-    monkeypatch.undo()
-    verification = open_verification(filled.services.engine, filled.services.index, filled.services.settings)
-    assert verification.run().results[Check.TURNS].kinds == {"deleted_in_part": 1}
-
-    with ThreadPoolExecutor(1) as pool:
-        repaired = pool.submit(verification.run, None, None, True)
-        while not repaired.done():
-            work(filled)
-        assert repaired.result().violations == 0
-    completed = filled.memory.lifecycle.operations()[0]
-    assert completed.actor == "verify" and receipt(filled, completed.id).clean
-    assert_nowhere(filled, "gramophone")
-    filled.memory.client.enqueue("bob", "garage", GARAGE)
     assert_whole(filled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
 from memforest_core.client.api import MemForest
-from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.lifecycle.bundle import cli as bundle
 from memforest_core.lifecycle.bundle.importing import Import
 from memforest_core.lifecycle.correct import cli as correct
@@ -42,13 +40,8 @@ def work(running: Stack, stopped: threading.Event) -> None:
     """What workers do, until stopped."""
     while not stopped.wait(BETWEEN_S):
         running.execute("UPDATE memforest.tree SET due_at = now() WHERE due_at IS NOT NULL")
-        for part in (
-            running.runtime.extract,
-            running.runtime.reduce,
-            running.runtime.refresh,
-            running.runtime.maintain,
-        ):
-            part()
+        for part in ("extract", "reduce", "refresh", "maintain"):
+            getattr(running.runtime, part)()
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +142,7 @@ def test_sessions_and_turns_are_pinned_and_policies_have_ages(program: Program) 
     assert "s-2" in program("pins", "--owner", "pia")
     assert program.refused("pin", "--owner", "pia") == "invalid_pin"
     assert program.refused("pin", "--owner", "pia", "--session", "nowhere") == "not_found"
-    ages = (
+    ages = [
         "--max-age-days",
         "1",
         "--facts-max-age-days",
@@ -158,7 +151,7 @@ def test_sessions_and_turns_are_pinned_and_policies_have_ages(program: Program) 
         "3",
         "--window-max-age-days",
         "4",
-    )
+    ]
     shown = program.json("policy", "set", "--owner", "pia", *ages, "--order", "visits")["policies"]
     (own,) = [each for each in shown if each["owner"] == "pia"]
     kinds = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days", "order")
@@ -275,16 +268,3 @@ def test_an_import_that_was_killed_is_cancelled(program: Program, tmp_path: Path
     assert shown == {"operation": str(killed.id), "kind": "import", "state": "done", "cancelled": True}
     assert "was cancelled" in program("operations", "cancel", str(killed.id))
     assert program.refused("operations", "cancel", exported) == "too_late"
-
-
-def test_the_async_side_is_the_same(program: Program) -> None:
-    """Given an asyncio program, then it awaits the same operations."""
-    program.reported("ida")
-
-    async def forgetting() -> bool:
-        lifecycle = AsyncMemForest(program.memory).lifecycle
-        operation = await lifecycle.forget("ida", session="s-1", actor="test")
-        await lifecycle.wait(operation.id, 60)
-        return (await lifecycle.receipt(operation.id)).clean
-
-    assert asyncio.run(forgetting())

@@ -69,29 +69,21 @@ def test_a_poisoned_window_ends_word_by_word_and_as_a_dead_letter(
         assert any(POISON in fact.statement.text for fact in pipeline.memory.facts("bob").items)
 
 
-def test_a_dead_letter_that_is_retried_ends_well_when_the_model_reads_it(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder
+@pytest.mark.parametrize(("retried", "verbatim"), [(True, 0), (False, 2)])
+def test_a_dead_letter_is_read_again_when_it_is_retried_and_stays_word_by_word_when_it_is_discarded(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder, retried: bool, verbatim: int
 ) -> None:
     with ModelServer() as model, with_model(servers, tmp_path, embedder, model) as pipeline:
         model.faults.poisons[POISON] = Fault.SERVER_ERROR
         handle = pipeline.memory.client.enqueue("bob", "s1", said(*talk(0, poisoned=True)))
         work(pipeline)
-        model.faults.poisons.clear()
-        pipeline.memory.dead.retry_all()
+        if retried:
+            model.faults.poisons.clear()
+            pipeline.memory.dead.retry_all()
+        else:
+            pipeline.memory.dead.discard(*(str(each.id) for each in pipeline.memory.dead.list()))
         work(pipeline)
-        assert (handle.status().verbatim, pipeline.memory.dead.list()) == (0, [])
-
-
-def test_a_dead_letter_that_is_discarded_stays_word_by_word(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder
-) -> None:
-    with ModelServer() as model, with_model(servers, tmp_path, embedder, model) as pipeline:
-        model.faults.poisons[POISON] = Fault.SERVER_ERROR
-        handle = pipeline.memory.client.enqueue("bob", "s1", said(*talk(0, poisoned=True)))
-        work(pipeline)
-        pipeline.memory.dead.discard(*(str(each.id) for each in pipeline.memory.dead.list()))
-        work(pipeline)
-        assert (handle.status().verbatim, pipeline.memory.dead.list()) == (2, [])
+        assert (handle.status().verbatim, pipeline.memory.dead.list()) == (verbatim, [])
         assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE retry_at IS NOT NULL") == [(0,)]
 
 

@@ -16,19 +16,17 @@ from memforest_core.domain.ids import CellId, ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.lifecycle.correct.records import PinnedTurn, Pins
 from memforest_core.lifecycle.erase.steps import ForestEraser
-from memforest_core.lifecycle.retain.service import COUNTS, Applying
-from memforest_core.lifecycle.verify.service import open_verification
+from memforest_core.lifecycle.retain.service import COUNTS, Retention
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visit_rows import VisitStore
-from memforest_core.work.records import Numbers, TaskId
-from tests.harness.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDAY, OTHER_DINNER
-from tests.harness.retaining import claimed_run
+from memforest_core.work.records import Numbers
+from tests.harness.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDAY, OTHER_DINNER, WINDOWED
+from tests.harness.retaining import ACTOR, Bounded, claimed_run
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, cloned
 
-BY = "ann"
 AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
 
 
@@ -43,37 +41,8 @@ def tell(running: Stack) -> None:
     running.memory.client.enqueue("phone", "dinner", OTHER_DINNER)
 
 
-class Bob:
+class Bob(Bounded):
     """Bob's memory, and what of it is there."""
-
-    def __init__(self, running: Stack) -> None:
-        self.stack = running
-        self.memory = running.memory
-        self.do = running.memory.lifecycle
-
-    def ids(self, statement: str, **values: object) -> list[Any]:
-        return [row[0] for row in self.stack.rows(statement, **values)]
-
-    @property
-    def forest(self) -> ForestId:
-        return ForestId(self.ids("SELECT forest_id FROM memforest.forest WHERE owner = 'bob' AND state = 'live'")[0])
-
-    def policy(self, **limits: Any) -> None:
-        self.do.set_policy("bob", actor=BY, **limits)
-
-    def run(self, *, dry_run: bool = False) -> Numbers:
-        (requested,) = self.do.apply_policy("bob", actor=BY, dry_run=dry_run)
-        return self.driven(requested.id)
-
-    def driven(self, task: TaskId) -> Numbers:
-        self.stack.drive()
-        found = self.do.operation(task)
-        assert found.state == "done", found
-        return found.progress
-
-    def facts(self) -> dict[str, UUID]:
-        rows = self.stack.rows("SELECT text, fact_id FROM memforest.fact WHERE forest_id = :f", f=self.forest)
-        return {row.text: row.fact_id for row in rows}
 
     def fact(self, words: str) -> UUID:
         (found,) = [fact for text, fact in self.facts().items() if words in text]
@@ -85,7 +54,7 @@ class Bob:
             """SELECT t.content FROM memforest.turn t JOIN memforest.session s USING (tenant_id, session_id)
                 WHERE s.forest_id = :f AND s.external_id LIKE :s AND NOT t.erased
                 ORDER BY t.occurred_at, s.external_id, t.ordinal""",
-            f=self.forest,
+            f=self.forest(),
             s=session,
         )
 
@@ -93,7 +62,7 @@ class Bob:
         """The days that have a digest, as days after the first."""
         first = datetime.fromtimestamp(MONDAY, UTC).date()
         found = self.ids(
-            "SELECT first_day FROM memforest.calendar_digest WHERE forest_id = :f ORDER BY 1", f=self.forest
+            "SELECT first_day FROM memforest.calendar_digest WHERE forest_id = :f ORDER BY 1", f=self.forest()
         )
         return [(day - first).days for day in found]
 
@@ -103,35 +72,17 @@ class Bob:
         assert self.days() == [0, 7, 40, 60]
 
     def windowed(self) -> None:
-        """Every session's window has a text as old as the session, that of "dinner" an item for each fact."""
-        self.stack.execute(
-            """INSERT INTO memforest.session_window
-                      (tenant_id, session_id, forest_id, turns, text, source, model, input_hash, version, updated_at)
-               SELECT tenant_id, session_id, forest_id, 2, external_id, 'extractive', '', '', session_id, started_at
-                 FROM memforest.session WHERE forest_id = :f""",
-            f=self.forest,
-        )
-        self.stack.execute(
-            """INSERT INTO memforest.window_item (tenant_id, session_id, item_id, forest_id, place, fact_id, put_at)
-               SELECT s.tenant_id, s.session_id, x.fact_id, s.forest_id, row_number() OVER (), x.fact_id, x.mentioned_at
-                 FROM memforest.session s JOIN memforest.fact x USING (tenant_id, forest_id)
-                WHERE s.forest_id = :f AND s.external_id = 'dinner'""",
-            f=self.forest,
-        )
+        for statement in WINDOWED:
+            self.stack.execute(statement, owner="bob")
 
     def windows(self) -> set[str]:
-        return set(self.ids("SELECT text FROM memforest.session_window WHERE forest_id = :f", f=self.forest))
+        return set(self.ids("SELECT text FROM memforest.session_window WHERE forest_id = :f", f=self.forest()))
 
     def items(self) -> set[UUID]:
-        return set(self.ids("SELECT fact_id FROM memforest.window_item WHERE forest_id = :f", f=self.forest))
+        return set(self.ids("SELECT fact_id FROM memforest.window_item WHERE forest_id = :f", f=self.forest()))
 
     def pin(self, fact: UUID | None = None, **words: str) -> None:
-        self.driven(self.do.pin("bob", fact, **words, actor=BY).id)
-
-    def assert_verified(self) -> None:
-        services = self.stack.services
-        report = open_verification(services.engine, services.index, services.settings).run()
-        assert [check for check in report.checks if check.violations] == []
+        self.driven(self.do.pin("bob", fact, **words, actor=ACTOR).id)
 
 
 def until(day: float) -> float:
@@ -156,7 +107,7 @@ def test_facts_go_by_when_they_were_said_last_and_words_stay(bob: Bob) -> None:
     later = bob.ids(
         """SELECT DISTINCT o.fact_id FROM memforest.occurrence o JOIN memforest.cell c USING (tenant_id, cell_id)
             WHERE c.forest_id = :f AND c.time_end >= to_timestamp(:at)""",
-        f=bob.forest,
+        f=bob.forest(),
         at=MONDAY + 30 * DAY_S,
     )
     assert 0 < len(later) < len(before)
@@ -178,7 +129,7 @@ def test_facts_go_by_when_they_were_said_last_and_words_stay(bob: Bob) -> None:
     noted = [dict(entry.detail) for entry in bob.do.audit("bob") if entry.outcome == "forgets"]
     assert noted == [{"aged_facts": len(plan.aged_facts)}]
     assert bob.run()["forests"] == 0
-    bob.assert_verified()
+    bob.stack.assert_verified()
 
 
 def test_digests_go_when_their_time_is_too_long_ago(bob: Bob) -> None:
@@ -250,7 +201,7 @@ def test_all_ages_and_the_budget_together(bob: Bob) -> None:
                 noted[name] = noted.get(name, 0) + int(count)
     counted = ("digests", "windows", "window_items", "aged", "aged_facts", "words", "forgotten")
     assert noted == {name: taken[name] for name in counted if name in taken}
-    bob.assert_verified()
+    bob.stack.assert_verified()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -264,7 +215,7 @@ def test_a_run_never_takes_what_is_pinned(bob: Bob, seed: int) -> None:
     turns = bob.stack.rows(
         """SELECT s.external_id AS session, t.external_id AS turn FROM memforest.turn t
              JOIN memforest.session s USING (tenant_id, session_id) WHERE s.forest_id = :f ORDER BY 1, t.ordinal""",
-        f=bob.forest,
+        f=bob.forest(),
     )
     for session in sessions:
         bob.pin(session=session)
@@ -280,7 +231,7 @@ def test_a_run_never_takes_what_is_pinned(bob: Bob, seed: int) -> None:
                 WHERE s.forest_id = :f AND (s.pinned OR o.fact_id = ANY(:facts) OR EXISTS (
                       SELECT 1 FROM memforest.turn t WHERE t.session_id = o.session_id AND t.pinned
                          AND t.ordinal = ANY(o.turn_ordinals))) ORDER BY 1"""
-    words, said_there = bob.ids(pinned, f=bob.forest), bob.ids(rests, f=bob.forest, facts=facts)
+    words, said_there = bob.ids(pinned, f=bob.forest()), bob.ids(rests, f=bob.forest(), facts=facts)
     limits: dict[str, Any] = {name: until(chance.choice((10, 50, 70))) for name in chance.sample(AGES, 2)}
     limits |= chance.choice(({"max_facts": 1}, {"max_bytes": 1}))
     bob.policy(**limits, fraction=chance.choice((0.3, 1.0)), order=chance.choice(("age", "visits")))
@@ -289,18 +240,18 @@ def test_a_run_never_takes_what_is_pinned(bob: Bob, seed: int) -> None:
         planned, done = bob.run(dry_run=True), bob.run()
         assert dict(planned) | {"phase": "done"} == done
 
-    assert bob.ids(pinned, f=bob.forest) == words
-    assert bob.ids(rests, f=bob.forest, facts=facts) == said_there
+    assert bob.ids(pinned, f=bob.forest()) == words
+    assert bob.ids(rests, f=bob.forest(), facts=facts) == said_there
     assert set(facts) <= set(bob.facts().values())
     free = bob.ids(
         """SELECT x.text FROM memforest.fact x WHERE x.forest_id = :f AND NOT x.pinned AND NOT EXISTS (
                   SELECT 1 FROM memforest.occurrence o JOIN memforest.session s USING (tenant_id, session_id)
                    WHERE o.fact_id = x.fact_id AND (s.pinned OR EXISTS (SELECT 1 FROM memforest.turn t
                          WHERE t.session_id = o.session_id AND t.pinned AND t.ordinal = ANY(o.turn_ordinals))))""",
-        f=bob.forest,
+        f=bob.forest(),
     )
     assert free == [] or len(bob.facts()) <= 1
-    bob.assert_verified()
+    bob.stack.assert_verified()
 
 
 def test_what_is_pinned_between_choosing_and_erasing_stays(bob: Bob) -> None:
@@ -311,12 +262,12 @@ def test_what_is_pinned_between_choosing_and_erasing_stays(bob: Bob) -> None:
             self._eraser = eraser
 
         def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
-            bob.do.pin("bob", session="kyoto", actor=BY)
+            bob.do.pin("bob", session="kyoto", actor=ACTOR)
             return self._eraser.erase_cells(tenant, forest, cells)
 
     bob.policy(max_age_days=until(20))
-    services, task = bob.stack.services, claimed_run(bob.stack, bob.forest)
-    applying = Applying(services.engine, Late(services.lifecycle.eraser))
+    services, task = bob.stack.services, claimed_run(bob.stack, bob.forest())
+    applying = Retention(services.engine, services.operations, Late(services.lifecycle.eraser))
     progress: Numbers | None = {}
     while progress is not None:
         receipt, progress = progress, applying.step(bob.stack.tenant, task, progress)
@@ -326,27 +277,31 @@ def test_what_is_pinned_between_choosing_and_erasing_stays(bob: Bob) -> None:
 
 def test_a_step_of_any_kind_that_is_taken_again_takes_no_more(bob: Bob, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given every step of a run taken twice, as after a kill between its commit and its progress, then it takes of each
-    kind what the dry run said."""
+    kind what the dry run said, also while new facts come in."""
     bob.digested()
     bob.windowed()
     ages = {name: until(day) for name, day in zip(AGES, (20, 50, 65, 65), strict=True)}
     bob.policy(**ages, max_facts=2, fraction=0.5)
     planned = bob.run(dry_run=True)
     monkeypatch.setattr("memforest_core.lifecycle.retain.service.BATCH", 2)
-    services, task = bob.stack.services, claimed_run(bob.stack, bob.forest)
-    applying = Applying(services.engine, services.lifecycle.eraser)
+    services, task = bob.stack.services, claimed_run(bob.stack, bob.forest())
+    applying = services.lifecycle.retention
     progress: Numbers | None = {}
     while progress is not None:
         applying.step(bob.stack.tenant, task, progress)
+        if progress.get("phase") == "planning":
+            bob.memory.ingest("bob", "late", said("I bought a late kite for 9 dollars.", start=MONDAY + 70 * DAY_S))
+            bob.stack.drive()
         receipt, progress = progress, applying.step(bob.stack.tenant, task, progress)
     assert dict(planned) | {"phase": "done"} == receipt
-    assert (bob.days(), bob.windows()) == ([], set())
+    assert bob.days() == [] and bob.windows() <= {"late"}
+    assert bob.fact("late kite")
 
 
 def test_by_visits_what_was_not_visited_for_longest_goes_first(bob: Bob) -> None:
     """Given the order of visits, then facts that nobody visited go first, the oldest of them before; then by the last
     visit, then by how many there were."""
-    forest, facts = bob.forest, list(bob.facts().values())
+    forest, facts = bob.forest(), list(bob.facts().values())
     aged = bob.ids("SELECT fact_id FROM memforest.fact WHERE forest_id = :f ORDER BY mentioned_at, fact_id", f=forest)
     often, once, lately = aged[0], aged[1], aged[2]
     moment = datetime.now(UTC) - timedelta(days=3)
@@ -385,15 +340,15 @@ def test_pins_are_listed_set_and_taken_back(bob: Bob) -> None:
     assert [each.id for each in bob.memory.sessions("bob").items if each.pinned] == ["lamps"]
     assert bob.do.pins("phone") == Pins((), (), ())
     for words in ({"session": "lamps"}, {"session": "home", "turn": "home-2"}):
-        bob.driven(bob.do.unpin("bob", **words, actor=BY).id)
-    bob.driven(bob.do.unpin("bob", rex, actor=BY).id)
+        bob.driven(bob.do.unpin("bob", **words, actor=ACTOR).id)
+    bob.driven(bob.do.unpin("bob", rex, actor=ACTOR).id)
     assert bob.do.pins("bob") == Pins((), (), ())
     for wrong in ({}, {"turn": "home-2"}, {"session": "home", "fact": rex}):
         with pytest.raises(InvalidInput, match="Name a fact, a session, or a turn with its session"):
-            bob.do.pin("bob", **wrong, actor=BY)  # type: ignore[arg-type]
+            bob.do.pin("bob", **wrong, actor=ACTOR)  # type: ignore[arg-type]
     for missing in ({"session": "nowhere"}, {"session": "home", "turn": "nowhere"}):
         with pytest.raises(NotFound, match="nowhere"):
-            bob.do.pin("bob", **missing, actor=BY)
+            bob.do.pin("bob", **missing, actor=ACTOR)
     kinds = [entry.action for entry in bob.do.audit("bob") if entry.outcome == "done"]
     assert kinds.count("correct") == 6
 
@@ -404,14 +359,14 @@ def test_an_explicit_deletion_takes_what_is_pinned(bob: Bob) -> None:
     bob.pin(session="kyoto")
     bob.pin(session="home", turn="home-0")
     for target, turns in (({"session": "kyoto"}, 4), ({"session": "home", "turns": ["home-0"]}, 1)):
-        requested = bob.do.forget("bob", **target, actor=BY)  # type: ignore[arg-type]
+        requested = bob.do.forget("bob", **target, actor=ACTOR)  # type: ignore[arg-type]
         bob.driven(requested.id)
         receipt = bob.do.receipt(requested.id)
         assert receipt.clean and receipt.removed["turns"] == turns
     assert bob.do.pins("bob") == Pins((), (), ())
     with pytest.raises(NotFound, match="home-0"):
-        bob.do.pin("bob", session="home", turn="home-0", actor=BY)
-    bob.assert_verified()
+        bob.do.pin("bob", session="home", turn="home-0", actor=ACTOR)
+    bob.stack.assert_verified()
 
 
 def test_pins_travel_with_merges_bundles_and_rebuilds(bob: Bob, tmp_path: Path) -> None:
@@ -419,27 +374,27 @@ def test_pins_travel_with_merges_bundles_and_rebuilds(bob: Bob, tmp_path: Path) 
     pin is where its words are."""
     bob.pin(session="kyoto")
     bob.pin(session="home", turn="home-1")
-    bob.driven(bob.do.pin("phone", session="home", actor=BY).id)
-    bob.driven(bob.do.pin("phone", session="dinner", turn="turn@1", actor=BY).id)
-    bob.do.export("bob", tmp_path / "bob.memforest", actor=BY)
-    bob.do.import_(tmp_path / "bob.memforest", "copy", actor=BY)
+    bob.driven(bob.do.pin("phone", session="home", actor=ACTOR).id)
+    bob.driven(bob.do.pin("phone", session="dinner", turn="turn@1", actor=ACTOR).id)
+    bob.do.export("bob", tmp_path / "bob.memforest", actor=ACTOR)
+    bob.do.import_(tmp_path / "bob.memforest", "copy", actor=ACTOR)
     bob.stack.drive()
     assert bob.do.pins("copy") == bob.do.pins("bob") == Pins(("kyoto",), (PinnedTurn("home", "home-1"),), ())
 
-    bob.driven(bob.do.merge(["phone"], "bob", actor=BY).id)
+    bob.driven(bob.do.merge(["phone"], "bob", actor=ACTOR).id)
     merged = bob.do.pins("bob")
     assert merged.sessions == ("home", "kyoto")
     assert merged.turns == (PinnedTurn("dinner@phone", "turn@1"), PinnedTurn("home", "home-1"))
 
-    rebuild = bob.do.rematerialize("bob", rules={"session_k": 4}, actor=BY)
+    rebuild = bob.do.rematerialize("bob", rules={"session_k": 4}, actor=ACTOR)
     for _ in range(2):
         bob.stack.services.maintenance.tasks.run_one(bob.stack.tenant, bob.stack.runtime.worker)
     assert bob.ids("SELECT count(*) FROM memforest.session s JOIN memforest.forest f USING (forest_id) "
                    "WHERE f.state = 'hidden'") != [0]  # fmt: skip
     for words in ({"session": "home"}, {"session": "home", "turn": "home-1"}):
-        bob.do.unpin("bob", **words, actor=BY)
+        bob.do.unpin("bob", **words, actor=ACTOR)
     for words in ({"session": "lamps"}, {"session": "home", "turn": "home-3"}):
-        bob.do.pin("bob", **words, actor=BY)
+        bob.do.pin("bob", **words, actor=ACTOR)
     wanted = bob.do.pins("bob")
     for _ in range(20):
         bob.stack.hurry()
@@ -448,7 +403,7 @@ def test_pins_travel_with_merges_bundles_and_rebuilds(bob: Bob, tmp_path: Path) 
     assert bob.do.pins("bob") == wanted
     assert wanted.sessions == ("kyoto", "lamps")
     assert wanted.turns == (PinnedTurn("dinner@phone", "turn@1"), PinnedTurn("home", "home-3"))
-    bob.assert_verified()
+    bob.stack.assert_verified()
 
 
 def test_a_fact_said_in_a_pinned_turn_and_elsewhere_stays_by_the_pinned_turn(bob: Bob) -> None:
@@ -461,4 +416,4 @@ def test_a_fact_said_in_a_pinned_turn_and_elsewhere_stays_by_the_pinned_turn(bob
     assert [text for text in bob.facts() if "hiking" in text]
     assert "I love hiking." in bob.turns("home")
     assert bob.turns("later") == []
-    bob.assert_verified()
+    bob.stack.assert_verified()

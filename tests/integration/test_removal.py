@@ -9,23 +9,18 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.ingest.reduce.placing import retire
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.ingest.refresh.records import ReadyNode
-from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.memtree import Node, TreeHead, delete
-from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.models.calls import Vectors
 from memforest_core.store.removal import Retired
-from memforest_core.store.statements import from_document
 from memforest_core.store.trees import node_of
-from memforest_core.store.vectors import from_bytes, text_hash, to_bytes, to_half
+from memforest_core.store.vectors import from_bytes
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import assert_trees_hold
-from tests.integration.test_refresh import CountingSummarizer, service
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 HIKING = "I love hiking."
@@ -74,8 +69,7 @@ def retire_cells(pipeline: Stack, of: Sequence[CellId]) -> Retired:
 
 def assert_verified(pipeline: Stack) -> None:
     """Trees, placements, provenance, summaries and both stores agree."""
-    report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run()
-    assert [check for check in report.checks if check.violations] == []
+    pipeline.assert_verified()
     assert_trees_hold(pipeline)
 
 
@@ -276,80 +270,6 @@ def sum_of_facts(pipeline: Stack, scene: UUID) -> Vectors:
     return total
 
 
-SCENES = """SELECT tree_id, centroid FROM memforest.tree WHERE kind = 'scene' AND state <> 'merged' ORDER BY tree_id"""
-
-
-def as_embedded_whole(pipeline: Stack) -> None:
-    """Routing vectors and centroids as versions made them that embedded origin, label and sentence as one text."""
-    statements = [from_document(row.statement) for row in pipeline.rows("SELECT statement FROM memforest.candidate")]
-    whole = sorted({each.routing_text for each in statements if each.routing_label})
-    for text, vector in zip(whole, pipeline.services.embedder.embed(whole).vectors, strict=True):
-        pipeline.execute(
-            "UPDATE memforest.vector SET vector = :v WHERE text_hash = :h", v=to_half(vector), h=text_hash(text)
-        )
-    for scene in pipeline.rows(SCENES):
-        total = to_bytes(sum_of_facts(pipeline, scene.tree_id))
-        pipeline.execute("UPDATE memforest.tree SET centroid = :c WHERE tree_id = :t", c=total, t=scene.tree_id)
-
-
-def test_scenes_of_an_earlier_version_take_facts_and_lose_them(lamps: Stack) -> None:
-    """Given routing vectors that were embedded whole, when another lamp is bought and some old ones are forgotten, then
-    it joins the lamps' scene, and the centroid is the sum of the vectors of the facts that stayed, old and new."""
-    before = {scene.tree_id: scene.centroid for scene in lamps.rows(SCENES)}
-    as_embedded_whole(lamps)
-    assert {scene.tree_id: scene.centroid for scene in lamps.rows(SCENES)} != before
-
-    lamps.memory.ingest("bob", "more", said("I paid 40 dollars for a brass lamp numbered 40.", start=1_700_100_000))
-    lamps.drive()
-    chosen = cells(lamps, "lamps")[:3]
-    supersede(lamps, chosen)
-    retire_cells(lamps, chosen)
-
-    scenes = lamps.rows(SCENES)
-    assert {scene.tree_id for scene in scenes} == before.keys()
-    for scene in scenes:
-        assert np.allclose(from_bytes(scene.centroid), sum_of_facts(lamps, scene.tree_id), atol=1e-4)
-    assert_verified(lamps)
-
-
-def test_a_summary_read_before_the_removal_is_never_saved(lamps: Stack) -> None:
-    """Given nodes that are being summarized, when a leaf below them goes meanwhile, then their texts are dropped and
-    they are summarized again."""
-    chosen = cells(lamps, "lamps")[4:6]
-    supersede(lamps, chosen)
-    lamps.execute(
-        """UPDATE memforest.node SET version = version + 1 WHERE level > 0;
-           UPDATE memforest.tree SET due_at = now(), first_mark_at = now(), marks = marks + 1 WHERE state = 'active';
-           DELETE FROM memforest.node_summary"""
-    )
-    above = """WITH RECURSIVE path AS (
-                 SELECT parent_id AS node_id FROM memforest.node WHERE payload_id = ANY(:p)
-                  UNION SELECT n.parent_id FROM path JOIN memforest.node n USING (node_id))
-               SELECT node_id FROM path WHERE node_id IS NOT NULL"""
-    touched = set(ids(lamps, above, p=[*facts_of(lamps, chosen), *chosen]))
-
-    class Removing(CountingSummarizer):
-        removed = False
-
-        def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-            if not self.removed:
-                self.removed = True
-                retire_cells(lamps, chosen)
-            return super().summarize(node, budget, calls)
-
-    removing = Removing()
-    service(lamps, removing).run_one(lamps.tenant, lamps.runtime.worker)
-    early = [node.id for node in removing.requested if node.id in touched]
-    assert removing.removed
-    assert early
-    assert ids(lamps, "SELECT node_id FROM memforest.node_summary WHERE node_id = ANY(:n)", n=early) == []
-    lamps.drive()
-    assert_trees_hold(lamps)
-    stale = """SELECT n.node_id FROM memforest.node n LEFT JOIN memforest.node_summary s USING (tenant_id, node_id)
-                WHERE n.level > 0 AND (n.version > n.clean_version OR s.node_id IS NULL)"""
-    assert ids(lamps, stale) == []
-
-
 def test_what_a_removal_loads_is_what_it_needs(lamps: Stack) -> None:
     """Given a tree of several levels, when any leaves are to go, then the loaded nodes give the diff of the whole tree."""
     lamps.memory.ingest(
@@ -379,24 +299,3 @@ def test_what_a_removal_loads_is_what_it_needs(lamps: Stack) -> None:
                 assert delete(head, loaded[TreeId(tree)], gone) == delete(head, nodes, gone)
             one = rows.load_leaves([leaves[len(leaves) // 2].id])[TreeId(tree)]
             assert len(one) <= 1 + 3 * head.k * head.height
-
-
-def test_a_removal_takes_as_many_statements_for_many_leaves_as_for_few(lamps: Stack) -> None:
-    of_lamps = cells(lamps, "lamps")
-    few, many = of_lamps[:1], of_lamps[1:9]
-    counts = []
-    for chosen in (few, many):
-        supersede(lamps, chosen)
-        executed: list[str] = []
-
-        def note(_c: object, _cursor: object, statement: str, *_rest: object, seen: list[str] = executed) -> None:
-            seen.append(statement)
-
-        sa.event.listen(lamps.services.engine, "before_cursor_execute", note)
-        try:
-            retired = retire_cells(lamps, chosen)
-        finally:
-            sa.event.remove(lamps.services.engine, "before_cursor_execute", note)
-        assert retired.facts == 2 * len(chosen)
-        counts.append(len(executed))
-    assert counts[0] == counts[1]

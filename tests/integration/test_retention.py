@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.domain.operation_rules import OperationKind
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
-from memforest_core.index.index_opening import open_maintenance
-from memforest_core.lifecycle.erase.steps import ForestEraser
 from memforest_core.lifecycle.retain.records import Phase, When
 from memforest_core.lifecycle.retain.rows import RetentionRows
-from memforest_core.lifecycle.retain.service import COUNTS, Retention
-from memforest_core.lifecycle.verify.service import open_verification
+from memforest_core.lifecycle.retain.service import COUNTS
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visit_rows import VisitStore
 from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.store.engine import open_engine
-from memforest_core.work.records import Numbers
-from tests.harness.retaining import claimed_run, retention
+from tests.harness.retaining import Bounded, retention
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, cloned
@@ -36,64 +31,6 @@ from tests.harness.stack import Grown, Stack, cloned
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
 MARCH = 1_709_300_000
 """A spring after which nothing else in these tests was said for a year."""
-
-
-class Erasing(ForestEraser):
-    """Erases, and counts its calls."""
-
-    def __init__(self, eraser: ForestEraser) -> None:
-        self._eraser = eraser
-        self.calls: list[tuple[str, int]] = []
-
-    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> int:
-        self.calls.append(("facts", len(facts)))
-        return self._eraser.erase_facts(tenant, forest, facts)
-
-    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
-        self.calls.append(("cells", len(cells)))
-        return self._eraser.erase_cells(tenant, forest, cells)
-
-
-class Bounded:
-    """A stack whose workers apply policies."""
-
-    def __init__(self, pipeline: Stack) -> None:
-        services = pipeline.services
-        self.stack = pipeline
-        self.eraser = Erasing(services.lifecycle.eraser)
-        self.retention = Retention(services.engine, services.operations, self.eraser)
-        services.__dict__["maintenance"] = open_maintenance(
-            services.engine,
-            services.index,
-            services.producer.wakeups,
-            pipeline.settings,
-            handlers=services.lifecycle.handlers() | {OperationKind.RETAIN: self.retention.step},
-        )
-
-    def ids(self, statement: str, **values: object) -> list[Any]:
-        return [row[0] for row in self.stack.rows(statement, **values)]
-
-    def forest(self, owner: str = "bob") -> ForestId:
-        return ForestId(self.ids("SELECT forest_id FROM memforest.forest WHERE owner = :o", o=owner)[0])
-
-    def facts(self, owner: str = "bob") -> set[UUID]:
-        return set(self.ids("SELECT fact_id FROM memforest.fact WHERE forest_id = :f", f=self.forest(owner)))
-
-    def policy(self, owner: str | None = "bob", **limits: Any) -> None:
-        self.retention.set_policy(self.stack.tenant, owner, actor="ann", **limits)
-
-    def run(self, owner: str | None = "bob", *, dry_run: bool = False) -> Numbers:
-        (task,) = self.retention.apply(self.stack.tenant, owner, actor="ann", dry_run=dry_run)
-        self.stack.drive()
-        found = self.stack.services.operations.get(self.stack.tenant, task)
-        assert found.state == "done", found
-        return found.progress
-
-    def assert_verified(self) -> None:
-        report = open_verification(
-            self.stack.services.engine, self.stack.services.index, self.stack.services.settings
-        ).run()
-        assert [check for check in report.checks if check.violations] == []
 
 
 def tell(running: Stack) -> None:
@@ -173,14 +110,14 @@ def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(u
         "SELECT root_id FROM memforest.tree r JOIN memforest.session s USING (session_id) WHERE external_id = 'lamps'"
     )
     assert visits[unerased.ids(root)[0]] == 3 * len(set(cells))
-    assert not set(unerased.facts("eve")) & visits.keys()
+    assert not set(unerased.facts("eve").values()) & visits.keys()
 
 
 def test_visits_are_added_up_and_the_last_is_stored(unerased: Bounded) -> None:
     """Given counts written out of order and for what is unknown or gone, then they add up, the last visit is the latest,
     and nothing is stored of what is not there."""
     store, tenant = VisitStore(unerased.stack.services.engine), unerased.stack.tenant
-    forest, fact = unerased.forest(), next(iter(unerased.facts()))
+    forest, fact = unerased.forest(), next(iter(unerased.facts().values()))
     store.add(tenant, [Visited(forest, fact, 2, 100.0), Visited(forest, uuid4(), 5, 0.0)])
     store.add(tenant, [Visited(forest, fact, 3, 5_000.0), Visited(unerased.forest("eve"), fact, 9, 0.0)])
     store.add(TenantId("other"), [Visited(forest, fact, 7, 0.0)])
@@ -200,7 +137,7 @@ def test_visits_are_added_up_and_the_last_is_stored(unerased: Bounded) -> None:
 def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Bounded) -> None:
     """Given eight threads with counters of their own over the same facts, then every visit is there: no deadlock."""
     engine = open_engine(unerased.stack.settings.database.model_copy(update={"pool_size": 8}))
-    facts, forest = sorted(unerased.facts()), unerased.forest()
+    facts, forest = sorted(unerased.facts().values()), unerased.forest()
     left: list[VisitCounter] = []
 
     def recalls(seed: int) -> None:
@@ -262,7 +199,6 @@ def test_a_forest_under_its_budget_is_not_touched(unerased: Bounded) -> None:
         <= 2
     )
     assert done == {"phase": "done"} | dict.fromkeys(COUNTS, 0)
-    assert unerased.eraser.calls == []
     after = unerased.stack.counts() | {"nodes": sum(unerased.ids("SELECT version FROM memforest.node"))}
     changed = {name for name, count in after.items() if count != before[name]}
     assert changed == {"retention_policy", "maintenance", "audit"}
@@ -293,23 +229,23 @@ def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(boun
     assert list(plan.facts) == expected
     assert (plan.over_facts, plan.pinned_facts, plan.aged, plan.words) == (7, 1, (), ())
     done = bounded.run()
-    assert bounded.facts() == set(facts) - set(expected)
+    assert set(bounded.facts().values()) == set(facts) - set(expected)
     assert (done["over_facts"], done["forgotten"], done["pinned_facts"], done["forests"]) == (7, quota, 1, 1)
-    bounded.assert_verified()
+    bounded.stack.assert_verified()
 
     second = bounded.run()
     assert (second["over_facts"], second["forgotten"]) == (7 - quota, min(7 - quota, (total - quota) // 4))
     while bounded.run()["forests"]:
         pass
     assert len(bounded.facts()) == total - 7
-    assert {pinned, *visited} <= bounded.facts()
-    bounded.assert_verified()
+    assert {pinned, *visited} <= set(bounded.facts().values())
+    bounded.stack.assert_verified()
 
 
 def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Bounded) -> None:
     """Given facts with all sorts of visits and ages, then Postgres orders them as ``retention`` does."""
     forest, now = unerased.forest(), datetime.now(UTC)
-    facts = sorted(unerased.facts())
+    facts = sorted(unerased.facts().values())
     for number, fact in enumerate(facts):
         moment = now - timedelta(hours=7 * (number * number % 23))
         unerased.stack.execute("UPDATE memforest.fact SET mentioned_at = :at WHERE fact_id = :f", f=fact, at=moment)
@@ -356,18 +292,15 @@ def test_what_is_too_old_goes_whole_but_not_what_a_pinned_fact_rests_on(bounded:
     assert set(plan.aged) == set(cells) - {cells[4]}
     planned = bounded.run(dry_run=True)
     assert planned["aged"] == len(cells) - 1
-    assert planned["oldest_at"] == 1_700_000_060 * 1_000_000
-    assert bounded.eraser.calls == []
     done = bounded.run()
-    assert {name: done[name] for name in ("aged", "forgotten", "oldest_at", "pinned_facts")} == {
+    assert {name: done[name] for name in ("aged", "forgotten", "pinned_facts")} == {
         "aged": len(cells) - 1,
         "forgotten": 0,
-        "oldest_at": planned["oldest_at"],
         "pinned_facts": 1,
     }
     words = bounded.ids("SELECT content FROM memforest.turn WHERE content LIKE '%lamp%' ORDER BY ordinal")
     assert words == LAMPS[8:10]
-    bounded.assert_verified()
+    bounded.stack.assert_verified()
     with_facts = bounded.ids("SELECT DISTINCT cell_id FROM memforest.occurrence WHERE cell_id = ANY(:c)", c=cells)
     assert with_facts == [cells[4]]
     assert bounded.ids("SELECT count(*) FROM memforest.turn WHERE content LIKE '%river%'") == [1]
@@ -422,53 +355,6 @@ def test_bytes_come_first_from_words_on_which_no_fact_rests(bounded: Bounded) ->
     assert done["forgotten"] == max(1, len(facts) // 10)
 
 
-def test_a_dry_run_says_what_a_run_does_and_writes_nothing(bounded: Bounded) -> None:
-    """Given forests over their budgets, when a dry run measures all, then it counts what the run then does, without a
-    word of text, and nothing but the task and the audit has changed."""
-    bounded.policy(None, max_facts=1, fraction=0.5)
-    before = bounded.stack.counts()
-    planned = bounded.run(None, dry_run=True)
-    changed = {name for name, count in bounded.stack.counts().items() if count != before[name]}
-    assert changed <= {"maintenance", "audit"}
-    assert planned["phase"] == "planned"
-    assert all(isinstance(value, int) for name, value in planned.items() if name != "phase")
-    done = bounded.run(None)
-    assert dict(planned) | {"phase": "done"} == done
-    assert done["forests"] == 2
-    assert bounded.facts("eve")
-    bounded.assert_verified()
-
-
-def test_a_step_that_is_repeated_removes_no_more(bounded: Bounded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given every step of a run taken twice, as after a kill between its commit and its progress, then the run forgets
-    what it would have, also while new facts come in; and two workers that take the same steps do no harm."""
-    bounded.policy(max_facts=5, fraction=0.5)
-    total = len(bounded.facts())
-    steps = Retention(bounded.stack.services.engine, bounded.stack.services.operations, bounded.eraser)
-    monkeypatch.setattr("memforest_core.lifecycle.retain.service.BATCH", 3)
-    task = claimed_run(bounded.stack, bounded.forest())
-    progress: Numbers | None = {}
-    receipt: Numbers = {}
-    twice = 0
-    while progress is not None:
-        steps.step(bounded.stack.tenant, task, progress)
-        if twice == 3:
-            bounded.stack.memory.ingest("bob", "late", said("I moved to Miami in 2019.", start=MARCH + 200_000))
-            bounded.stack.drive()
-        receipt, progress = progress, steps.step(bounded.stack.tenant, task, progress)
-        twice += 1
-    late = bounded.ids(
-        """SELECT DISTINCT o.fact_id FROM memforest.occurrence o JOIN memforest.session s USING (session_id)
-            WHERE s.external_id = 'late'"""
-    )
-    assert late
-    assert len(bounded.facts() - set(late)) == total - total // 2
-    assert (receipt["phase"], receipt["forgotten"]) == ("done", total // 2)
-    assert receipt.keys() == {"phase", "least_at", *COUNTS}
-    bounded.stack.drive()
-    bounded.assert_verified()
-
-
 def test_two_workers_share_the_runs(bounded: Bounded) -> None:
     """Given runs over both forests and one over all, when two workers take them at once, then each forest loses what its
     policy says and no more."""
@@ -493,7 +379,7 @@ def test_two_workers_share_the_runs(bounded: Bounded) -> None:
     bounded.stack.drive()
     assert [bounded.stack.services.operations.get(tenant, task).state for task in requested] == ["done"] * 3
     assert len(bounded.facts("bob")) == len(bounded.facts("eve")) == 1
-    bounded.assert_verified()
+    bounded.stack.assert_verified()
 
 
 def test_workers_apply_policies_by_themselves_now_and_then(bounded: Bounded) -> None:
@@ -518,7 +404,7 @@ def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(bo
     """Given a forest that is being merged, then a run passes it by; given a run, then no visit is left of what went."""
     bounded.policy(max_facts=1, fraction=1.0)
     store = VisitStore(bounded.stack.services.engine)
-    store.add(bounded.stack.tenant, [Visited(bounded.forest(), fact, 1, 9_000.0) for fact in bounded.facts()])
+    store.add(bounded.stack.tenant, [Visited(bounded.forest(), fact, 1, 9_000.0) for fact in bounded.facts().values()])
     bounded.stack.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
     assert bounded.run()["forests"] == 0
     bounded.stack.execute("UPDATE memforest.forest SET state = 'live' WHERE owner = 'bob'")

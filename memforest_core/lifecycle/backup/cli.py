@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
     from memforest_core.lifecycle.backup.files import Manifest
     from memforest_core.lifecycle.erase.service import RequestedErasure
-    from memforest_core.lifecycle.verify.records import Report
 
 Directory = Annotated[Path, argument("The backup's directory.", metavar="DIR")]
 
@@ -76,6 +75,7 @@ def restore(
     from memforest_core.lifecycle.backup.files import read_list
     from memforest_core.lifecycle.backup.service import done, load
     from memforest_core.lifecycle.verify.cli import exit_code
+    from memforest_core.lifecycle.verify.service import open_verification
     from memforest_core.settings import load_settings
     from memforest_core.store.schema import restoring
 
@@ -86,7 +86,8 @@ def restore(
     with restoring(), opened_memory(data) as memory:
         found = _reindex(memory, requested or ())
         report_progress("verifying")
-        report = _verified(memory)
+        services = memory.services
+        report = open_verification(services.engine, services.index, services.settings).run_all()
         done(memory.settings.database)
     if as_json:
         print_json(
@@ -115,13 +116,6 @@ def _reindex(memory: MemForest, requested: Sequence[RequestedErasure]) -> int:
         return 0
     # A deletion may have to wait for any other operation.
     return replace(reindexing, tasks=services.maintenance.tasks).repeat(requested, report_progress)
-
-
-def _verified(memory: MemForest) -> Report:
-    from memforest_core.lifecycle.verify.service import open_verification
-
-    services = memory.services
-    return open_verification(services.engine, services.index, services.settings).run_all()
 
 
 def _rows(manifest: Manifest) -> int:

@@ -161,8 +161,7 @@ class Loading:
 
 
 def found_state(engine: sa.Engine) -> tuple[str | None, str | None]:
-    """The schema's revision, None in a database without tables; the backup whose restore has loaded the rows and has
-    not ended; None otherwise."""
+    """The schema's revision, None without tables; the backup of a restore that has loaded rows and not ended."""
     with transaction(engine) as connection:
         revision = current_revision(connection)
         note = None if revision is None else connection.scalar(NOTE)

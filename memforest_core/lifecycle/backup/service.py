@@ -43,11 +43,7 @@ Report = Callable[[str], None]
 
 
 def back_up(database: DatabaseSettings, directory: Path) -> Manifest:
-    """Write all rows of one moment to a directory, while work goes on.
-
-    Raises BackupUnusable, InvalidSettings when the schema is of another version or the role is not its owner, and
-    StoreUnavailable.
-    """
+    """Write all rows of one moment to a directory. Raises BackupUnusable, InvalidSettings, StoreUnavailable."""
     with (
         Destination.opened(directory) as destination,
         opened_owner(database) as engine,
@@ -154,10 +150,7 @@ class Reindexing:
             self._work(requested, worker)
 
     def repeat(self, erasures: Sequence[RequestedErasure], report: Report) -> int:
-        """Repeat deletions one after the other; how many of them concern what is here.
-
-        Raises InvariantViolated for one that leaves anything, IndexUnavailable, StoreUnavailable.
-        """
+        """Repeat deletions in order; how many concern what is here. InvariantViolated if one leaves anything."""
         found = 0
         report(f"repeating {len(erasures)} deletions")
         with self._registered() as worker:

@@ -21,7 +21,7 @@ from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
 from memforest_core.lifecycle.rebuild.embedding import TextVectors
 from memforest_core.lifecycle.rebuild.records import TextKind
 from memforest_core.lifecycle.verify.records import Check
-from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
+from memforest_core.lifecycle.verify.rows.snapshots import RepairRows, SnapshotRows
 from memforest_core.memtree import KeyTaken, build
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
@@ -256,26 +256,25 @@ class Import:
     def _prove(self, renamed: bool) -> str:
         """Check the hidden forest with the queries of ``memforest verify``. Summaries that do not follow from the nodes
         beneath them are marked, so that refresh writes them again."""
-        verify = VerifyStore(self.bundles.engine)
         if renamed:
-            self._reorder(verify)
-        with verify.snapshot(self.tenant, [self._forest]) as rows:
+            self._reorder()
+        with SnapshotRows.opened(self.bundles.engine, self.tenant, [self._forest]) as rows:
             for check in Check:
                 for found in rows.violations(check) if check not in _OF_WORK else ():
                     raise damaged(f"its {check} are not sound: {found.what}")
             wrong = list(rows.stale_summaries(self.bundles.settings.refresh.budget_chars))
         for at in range(0, len(wrong), AT_ONCE):
-            with verify.repairing(self.tenant) as repairs:
+            with RepairRows.opened(self.bundles.engine, self.tenant) as repairs:
                 repairs.repair(Check.SUMMARIES, wrong[at : at + AT_ONCE])
         return "show"
 
-    def _reorder(self, verify: VerifyStore) -> None:
+    def _reorder(self) -> None:
         """Rebuild trees whose leaves have another order under their new ids.
 
         Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
         """
         trees: set[TreeId] = set()
-        with verify.snapshot(self.tenant, [self._forest]) as rows:
+        with SnapshotRows.opened(self.bundles.engine, self.tenant, [self._forest]) as rows:
             found = rows.violations(Check.TREE_NODES)
             while some := [each.id for each in islice(found, AT_ONCE)]:
                 with self._opened() as writer:

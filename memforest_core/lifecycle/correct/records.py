@@ -68,27 +68,25 @@ _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _COARSE_FIRST = (Precision.YEAR, Precision.MONTH, Precision.WEEK, Precision.DAY, Precision.MINUTE)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a caller wants changed, as it was given; None leaves a part as it is."""
-
-    text: str | None = None
-    start: object | None = None
-    end: object | None = None
-    value: str | None = None
-
-
-def corrected(old: Statement, wanted: Wanted, zone: ZoneInfo) -> Statement:
-    """The statement with what is wanted in place of what it said; what it does to its state stays.
+def corrected(
+    old: Statement,
+    zone: ZoneInfo,
+    *,
+    text: str | None = None,
+    value: str | None = None,
+    start: object | None = None,
+    end: object | None = None,
+) -> Statement:
+    """The statement with what is given in place of what it said; what it does to its state stays.
 
     A value alone changes the sentence that contains the old value. A sentence alone changes the value to what
     is in its place, or to none when that is unknown. Naive times are read in ``zone``. Raises
     InvalidInput.
     """
-    if wanted == Wanted():
+    if text is None and value is None and start is None and end is None:
         raise InvalidInput("Say what is to change: text, start, end or value.", code="nothing_to_correct")
-    text = None if wanted.text is None else _checked(wanted.text, "text")
-    value = None if wanted.value is None else _checked(wanted.value, "value")
+    text = None if text is None else _checked(text, "text")
+    value = None if value is None else _checked(value, "value")
     if value is not None and not old.attribute:
         raise InvalidInput("This fact sets no value: give text instead.", code="no_value")
     if text is None:
@@ -100,7 +98,7 @@ def corrected(old: Statement, wanted: Wanted, zone: ZoneInfo) -> Statement:
         old,
         text=text,
         value=value,
-        time=corrected_time(old.time, wanted.start, wanted.end, zone),
+        time=corrected_time(old.time, start, end, zone),
         entities=_entities(old, text, value),
         # It points to no turn any more: no turn says so.
         verbatim=False,

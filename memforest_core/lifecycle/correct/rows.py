@@ -160,8 +160,7 @@ class CorrectionRows(ForestRows):
         )
 
     def words(self, forest: ForestId, session: str, turn: str | None) -> tuple[SessionId, int | None] | None:
-        """A session by the caller's id, or a turn of it with words, by its ordinal; None when the forest does not have
-        it."""
+        """A session by the caller's id, or a turn of it with words, by its ordinal; None when it is not there."""
         s, t = m.Session, m.TurnRow
         own = (s.tenant_id == self._tenant, s.forest_id == forest, s.external_id == session)
         if turn is None:

@@ -14,7 +14,7 @@ from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.canonical import identify
-from memforest_core.lifecycle.correct.records import Pins, StoredFact, Wanted, corrected
+from memforest_core.lifecycle.correct.records import Pins, StoredFact, corrected
 from memforest_core.lifecycle.correct.rows import CorrectionRows
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
@@ -94,7 +94,9 @@ class Correction:
         actor = checked_actor(actor)
         with CorrectionRows.opened(self.engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
-        statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
+        statement = corrected(
+            stored.statement, ZoneInfo(forest.time_zone), text=text, value=value, start=start, end=end
+        )
         new = _successor(forest, stored, statement)
         arguments: dict[str, str | int] = {FACT: str(stored.id), BY: str(new)}
         arguments |= {ERASE: 1} if erase else {}
@@ -120,43 +122,44 @@ class Correction:
         return task
 
     @repeated
-    def set_pinned(self, tenant: TenantId, owner: str, fact: UUID | str, actor: str, pinned: bool) -> TaskId:
-        """Keep a fact whatever a policy says, or let policies forget it again.
+    def set_pinned(
+        self,
+        tenant: TenantId,
+        owner: str,
+        fact: UUID | str | None,
+        actor: str,
+        pinned: bool,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+    ) -> TaskId:
+        """Keep a fact, or a session, or (``turn``) one turn of it, with the facts that were said there, whatever a
+        policy says; or let policies forget it again.
 
         Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
         """
         actor = checked_actor(actor)
-        with CorrectionRows.opened(self.engine, tenant) as rows:
-            _lock(rows, known(rows.find_forest(checked_name(owner, "owner")), owner))
-            forest, stored = _found(rows, owner, fact)
-            if pinned and stored.superseded_by is not None:
-                raise _superseded(stored.superseded_by)
-            rows.set_pinned(stored.id, pinned)
-            task = _ask(rows, forest, {FACT: str(stored.id), PIN: int(pinned)}, actor)
-        self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
-        return task
-
-    @repeated
-    def set_words_pinned(
-        self, tenant: TenantId, owner: str, session: str, turn: str | None, actor: str, pinned: bool
-    ) -> TaskId:
-        """Keep a session, or (``turn``) one turn of it, with the facts that were said there, whatever a policy says, or
-        let policies forget it again.
-
-        Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
-        """
-        actor, session = checked_actor(actor), checked_name(session, "session")
+        if (fact is None) == (session is None) or (turn is not None and session is None):
+            raise InvalidInput("Name a fact, a session, or a turn with its session.", code="invalid_pin")
+        session = None if session is None else checked_name(session, "session")
         turn = None if turn is None else checked_name(turn, "turn")
+        arguments: dict[str, str | int] = {PIN: int(pinned)}
         with CorrectionRows.opened(self.engine, tenant) as rows:
             forest = known(rows.find_forest(checked_name(owner, "owner")), owner)
             _lock(rows, forest)
-            words = rows.words(forest.id, session, turn)
-            if words is None:
-                missing = "" if turn is None else f"turn {turn!r:.80} in "
-                raise NotFound(f"Owner {owner!r:.80} has no {missing}session {session!r:.80}.")
-            rows.set_words_pinned(*words, pinned)
-            arguments: dict[str, str | int] = {SESSION: str(words[0]), PIN: int(pinned)}
-            arguments |= {} if words[1] is None else {TURN: words[1]}
+            if fact is not None:
+                _, stored = _found(rows, owner, fact)
+                if pinned and stored.superseded_by is not None:
+                    raise _superseded(stored.superseded_by)
+                rows.set_pinned(stored.id, pinned)
+                arguments[FACT] = str(stored.id)
+            else:
+                words = rows.words(forest.id, session or "", turn)
+                if words is None:
+                    missing = "" if turn is None else f"turn {turn!r:.80} in "
+                    raise NotFound(f"Owner {owner!r:.80} has no {missing}session {session!r:.80}.")
+                rows.set_words_pinned(*words, pinned)
+                arguments |= {SESSION: str(words[0])} | ({} if words[1] is None else {TURN: words[1]})
             task = _ask(rows, forest, arguments, actor)
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
@@ -169,10 +172,7 @@ class Correction:
             return rows.pins(known(rows.find_forest(checked_name(owner, "owner")), owner).id, limit)
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """The next step of a task: what was arguments for is written already.
-
-        Raises NotPlacedYet, CorrectionStuck, StoreUnavailable.
-        """
+        """The next step of a task, written when requested. Raises NotPlacedYet, CorrectionStuck, StoreUnavailable."""
         if PIN in task.arguments:
             pinned = "pinned" if task.arguments[PIN] else "unpinned"
             kind = "turns" if TURN in task.arguments else "sessions" if SESSION in task.arguments else "facts"

@@ -12,8 +12,8 @@ from memforest_core.ingest.reduce.placing import Placing, remove_leaves
 from memforest_core.ingest.reduce.records import WaitingForest, ruled
 from memforest_core.ingest.reduce.service import UNSEEN_LIMIT
 from memforest_core.lifecycle.erase.records import LEFT, ItemKey, RemainingTurns, Removed, TouchedFact, TurnKey
-from memforest_core.lifecycle.erase.rows.batch import sessions_of
 from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
+from memforest_core.lifecycle.erase.rows.targets import sessions_of
 from memforest_core.settings import Settings
 
 COUNTED = (
@@ -36,28 +36,27 @@ class Removal:
         self._settings = settings
         self._counts: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
 
-    def words(self, turns: Sequence[TurnKey], *, whole: bool = False) -> Counter[str]:
-        """Remove turns with all that was made of them; ``whole`` says that they are the tail of their session and
-        their rows go too. Returns what was removed, and under ``left.`` what refers to it still."""
+    def words(self, turns: Sequence[TurnKey]) -> Counter[str]:
+        """Blank turns and remove all that was made of them; what went, and under ``left.`` what refers to it still."""
         cells = self._rows.targets.lock_cells(turns)
         gone = [cell for cell, remaining in cells.items() if not remaining]
-        return self._remove(self._rows.targets.items_of_turns(turns, gone), turns, cells, whole=whole)
+        return self._remove(self._rows.targets.items_of_turns(turns, gone), turns, cells)
 
     def facts(self, facts: Sequence[FactId]) -> Counter[str]:
         """Remove facts with all their occurrences and candidates; the turns stay."""
         items = self._rows.targets.items_of_facts(facts)
         self._rows.words.stop_retries(sorted({item.cell_id for item in items}, key=str))
-        return self._remove(items, (), {}, whole=False)
+        return self._remove(items, (), {})
 
     def session(self, session: SessionId, tree: TreeId) -> Counter[str]:
-        """Remove a session without turns, and its scope if that is empty still. Returns all that was counted so far."""
+        """Remove a session without words, and its scope if that is empty still. Returns all that was counted so far."""
         self._counts["scopes"] += self._rows.words.drop_scopes([tree])
         self._counts["sessions"] += self._rows.words.drop_session(session)
         self._counts["cached"] += self._rows.words.drop_caches(self._forest, [session], [tree])
         return self._counts
 
     def _remove(
-        self, items: Sequence[ItemKey], turns: Sequence[TurnKey], cells: Mapping[CellId, RemainingTurns], *, whole: bool
+        self, items: Sequence[ItemKey], turns: Sequence[TurnKey], cells: Mapping[CellId, RemainingTurns]
     ) -> Counter[str]:
         """Remove candidates, turns and cells at once; facts that have no other source are removed with them."""
         targets, words, counts = self._rows.targets, self._rows.words, self._counts
@@ -99,8 +98,7 @@ class Removal:
             words.rewrite_cells(self._forest, rewritten)
         if turns:
             words.repair_windows(sessions_of(turns))
-            remove = words.drop_turns if whole else words.blank_turns
-            counts["turns"] += remove(self._forest, turns)
+            counts["turns"] += words.blank_turns(self._forest, turns)
         marked = self._rows.reducing.mark_dirty(path, trees)
         counts["nodes"] += len(marked) + len(set(nodes) - all_leaves)
         counts["scopes"] += words.drop_scopes(trees)
@@ -136,11 +134,7 @@ class Removal:
         return counts
 
     def _reword(self, facts: Sequence[TouchedFact]) -> frozenset[FactId]:
-        """Place facts whose wording was removed once more, from the candidates that are left; which ids exist again.
-
-        The reducer's own placing does it, with nothing but these candidates: all other candidates of their cells stay
-        as they are.
-        """
+        """Have the reducer place facts once more, from the candidates left, never embedding; ids that exist again."""
         if not facts:
             return frozenset()
         reducing = self._rows.reducing

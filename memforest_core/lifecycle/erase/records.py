@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -96,15 +96,21 @@ class Removed:
     """When the turns were said, and those that the candidates rested on."""
 
 
+_ARGUMENTS: Mapping[str, tuple[str, Callable[[Any], str | int], Callable[[Any], object]]] = {
+    "target": ("target", str, Target),
+    "ordinals": ("turns", lambda given: ",".join(map(str, given)), lambda text: tuple(map(int, text.split(",")))),
+    "speaker": ("speaker", str, str),
+    "session": ("session", str, lambda text: SessionId(UUID(text))),
+    "fact": ("fact", str, lambda text: FactId(UUID(text))),
+    "since": ("since", micros, from_micros),
+    "until": ("until", micros, from_micros),
+}
+"""A task's argument for each field of a scope, how it is written, and how it is read."""
+
+
 def arguments_of(scope: Scope) -> Numbers:
-    ids = {"session": scope.session, "fact": scope.fact}
-    times = {"since": scope.since, "until": scope.until}
-    texts = {"target": scope.target.value, "turns": spans_text(scope.ordinals), "speaker": scope.speaker}
-    return {
-        **{name: text for name, text in texts.items() if text},
-        **{name: str(id_) for name, id_ in ids.items() if id_ is not None},
-        **{name: micros(time) for name, time in times.items() if time is not None},
-    }
+    given = {field: getattr(scope, field) for field in _ARGUMENTS}
+    return {_ARGUMENTS[field][0]: _ARGUMENTS[field][1](value) for field, value in given.items() if value}
 
 
 def scope_of(task: OperationTask) -> Scope:
@@ -116,35 +122,8 @@ def scope_of(task: OperationTask) -> Scope:
 
 def scope_in(forest: ForestId, given: Numbers) -> Scope:
     """The target in a forest that a task's arguments name."""
-    return Scope(
-        target=Target(str(given["target"])),
-        forest=forest,
-        session=SessionId(UUID(str(given["session"]))) if "session" in given else None,
-        ordinals=tuple(ordinals_in(str(given.get("turns", "")))),
-        fact=FactId(UUID(str(given["fact"]))) if "fact" in given else None,
-        speaker=str(given.get("speaker", "")),
-        since=from_micros(int(given["since"])) if "since" in given else None,
-        until=from_micros(int(given["until"])) if "until" in given else None,
-    )
-
-
-def spans_text(ordinals: Iterable[int]) -> str:
-    """Ordinals as text that stays short for runs of them: 0, 1, 2 and 7 are "0-2,7"."""
-    spans: list[list[int]] = []
-    for ordinal in sorted(set(ordinals)):
-        if spans and ordinal == spans[-1][1] + 1:
-            spans[-1][1] = ordinal
-        else:
-            spans.append([ordinal, ordinal])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-
-
-def ordinals_in(text: str) -> list[int]:
-    ordinals: list[int] = []
-    for span in filter(None, text.split(",")):
-        first, _, last = span.partition("-")
-        ordinals += range(int(first), int(last or first) + 1)
-    return ordinals
+    read: dict[str, Any] = {field: of(given[name]) for field, (name, _, of) in _ARGUMENTS.items() if name in given}
+    return Scope(forest=forest, **read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,18 +45,14 @@ class RequestedErasure(BaseModel):
 
 
 def _here(rows: ErasureRows, deletion: RequestedErasure, forest: ForestId) -> Scope | None:
-    """The target of a deletion in a forest of the same owner; None when the forest does not have it.
-
-    A rebuild since the backup gave the forest another id, of which the ids of sessions and facts and the digests of
-    speakers are made: what is here is compared by the id that it would have had there.
-    """
+    """The target in a forest of the same owner, found by the id that it would have had in the deletion's forest."""
     then = ForestId(deletion.forest)
     scope = scope_in(forest, deletion.arguments)
     if forest == then or scope.target in (Target.OWNER, Target.RANGE):
         return scope
     if scope.session is not None:
-        names = rows.targets.sessions(forest)
-        own = next((id_ for id_, name in names if session_id(then, name) == scope.session), None)
+        names = rows.targets.sessions(forest).items()
+        own = next((id_ for name, id_ in names if session_id(then, name) == scope.session), None)
         return replace(scope, session=own) if own is not None else None
     if scope.fact is not None:
         facts = rows.targets.statements(forest)
@@ -72,6 +68,7 @@ def speaker_digest(forest: ForestId, speaker: str) -> str:
     return hashlib.sha256(f"{forest}\x1f{speaker}".encode()).hexdigest()
 
 
+_NOTHING = "Owner {!r:.80} has no memory: there is nothing to delete."
 _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
 
 
@@ -111,11 +108,16 @@ class Erasure:
         if turns and session is None:
             raise InvalidInput("Name the session that the turns are of.", code="one_target")
         if everything:
-            return self._ask_everything(tenant, owner, actor=actor, dry_run=dry_run)
+            task = self._everything(tenant, owner, actor, dry_run)
+            self._operations.wake(tenant, task)
+            if not dry_run:
+                # If this process ends before it does, the task's first step does it.
+                self._give_up_forests(tenant, task)
+            return task
         with ErasureRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
             if forest is None:
-                raise _nothing(owner)
+                raise NotFound(_NOTHING.format(owner))
             if forest.frozen:
                 raise ForestFrozen(
                     f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds."
@@ -125,7 +127,10 @@ class Erasure:
             elif fact is not None:
                 scope = _of_fact(rows.targets, forest.id, fact)
             elif speaker is not None:
-                scope = _of_speaker(rows.targets, forest.id, speaker)
+                speaker = checked_name(speaker, "speaker")
+                if speaker not in rows.targets.speakers(forest.id):
+                    raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
+                scope = Scope(Target.SPEAKER, forest.id, speaker=speaker_digest(forest.id, speaker))
             else:
                 scope = _of_range(forest, since, until)
         return self._operations.ask(
@@ -139,33 +144,23 @@ class Erasure:
             part_of=part_of,
         )
 
-    def _ask_everything(self, tenant: TenantId, owner: str, *, actor: str, dry_run: bool) -> TaskId:
-        """Ask for all forests of an owner: the one that is seen, and those that imports and merges are filling."""
-        task = self._stored(tenant, owner, actor, dry_run)
-        self._operations.wake(tenant, task)
-        if not dry_run:
-            # If this process ends before it does, the task's first step does it.
-            self._give_up_forests(tenant, task)
-        return task
-
     @repeated
     def _give_up_forests(self, tenant: TenantId, task: TaskId) -> None:
         with ErasureRows.opened(self._engine, tenant) as rows:
             rows.deletion.give_up_forests(task)
 
     @repeated
-    def _stored(self, tenant: TenantId, owner: str, actor: str, dry_run: bool) -> TaskId:
+    def _everything(self, tenant: TenantId, owner: str, actor: str, dry_run: bool) -> TaskId:
+        """Ask for all forests of an owner: the one that is seen, and those that imports and merges are filling."""
         with ErasureRows.opened(self._engine, tenant) as rows:
             forests = rows.deletion.forests_of(owner)
             if not forests:
-                raise _nothing(owner)
-            forest = forests[0]
-            arguments = arguments_of(Scope(Target.OWNER, forest))
+                raise NotFound(_NOTHING.format(owner))
             task = request(
                 rows.deletion.tasks,
                 OperationKind.ERASE,
-                forest,
-                arguments,
+                forests[0],
+                arguments_of(Scope(Target.OWNER, forests[0])),
                 actor=actor,
                 owner=owner,
                 dry_run=dry_run,
@@ -177,10 +172,7 @@ class Erasure:
 
     @repeated
     def repeat(self, deletion: RequestedErasure) -> list[TaskId]:
-        """Request a deletion of another database here: the tasks that repeat it, or itself if this database has it.
-
-        None when nothing of what was deleted is here. Raises ForestFrozen, StoreUnavailable.
-        """
+        """Request a deletion of another database here; the tasks that repeat it. Raises StoreUnavailable."""
         tenant = TenantId(deletion.tenant)
         with ErasureRows.opened(self._engine, tenant) as rows:
             found = rows.deletion.repeats(deletion.task)
@@ -222,7 +214,7 @@ def _of_session(rows: TargetRows, forest: ForestId, name: str, turns: Sequence[s
     name = checked_name(name, "session")
     if isinstance(turns, str):
         raise InvalidInput("Give turns as a list of turn ids.", code="invalid_turns")
-    session = rows.session(forest, name)
+    session = rows.sessions(forest).get(name)
     if session is None:
         raise NotFound(f"There is no session {name!r:.80} of this owner.")
     if not turns:
@@ -243,17 +235,6 @@ def _of_fact(rows: TargetRows, forest: ForestId, fact: UUID | str) -> Scope:
     if not rows.has_fact(forest, id_):
         raise NotFound(f"There is no fact {id_} of this owner.")
     return Scope(Target.FACT, forest, fact=id_)
-
-
-def _of_speaker(rows: TargetRows, forest: ForestId, speaker: str) -> Scope:
-    speaker = checked_name(speaker, "speaker")
-    if not rows.has_speaker(forest, speaker):
-        raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
-    return Scope(Target.SPEAKER, forest, speaker=speaker_digest(forest, speaker))
-
-
-def _nothing(owner: str) -> NotFound:
-    return NotFound(f"Owner {owner!r:.80} has no memory: there is nothing to delete.")
 
 
 def _of_range(forest: ForestRef, since: object | None, until: object | None) -> Scope:

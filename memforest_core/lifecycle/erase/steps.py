@@ -15,13 +15,7 @@ from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey,
 from memforest_core.lifecycle.erase.batch_removal import COUNTED, Removal
 from memforest_core.lifecycle.erase.records import LEFT, Scope, Target, scope_of
 from memforest_core.lifecycle.erase.rows.deletion import STEPS, ErasureRows
-from memforest_core.lifecycle.erase.rows.vacuum_rows import (
-    Vacuumed,
-    held_back,
-    request_vacuum,
-    tables_of_tenants,
-    vacuum,
-)
+from memforest_core.lifecycle.erase.rows.vacuum_rows import TABLES, held_back, request_vacuum, vacuum
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import Numbers, OperationTask, TaskId
@@ -133,10 +127,7 @@ class ForestEraser:
             return Removal(rows, forest, self._model, self._settings).facts(free)["facts"] if free else 0
 
     def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
-        """Delete the words of these cells, and the facts that rest on nothing else. How many cells went.
-
-        Raises StoreUnavailable.
-        """
+        """Delete the words of cells, and facts that rest on nothing else; how many cells. Raises StoreUnavailable."""
         with ErasureRows.opened(self._engine, tenant) as rows:
             free = rows.targets.free_cells(forest, cells) if rows.lock_forest(forest) is not None else []
             turns = rows.targets.turns_of(free)
@@ -176,8 +167,7 @@ class Erasing:
     settings: Settings
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """One batch. Raises StoreUnavailable, IndexUnavailable, RetryableError while the forest is being merged, and
-        NotFound when it was."""
+        """One batch. Raises StoreUnavailable, IndexUnavailable, NotFound, RetryableError during a merge."""
         scope = scope_of(task)
         if task.dry_run:
             return None if progress.get(PHASE) == _PLANNED else self._plan(tenant, scope)
@@ -228,7 +218,7 @@ class Erasing:
             case Target.FACT if scope.fact is not None:
                 return _added(progress, self._removal(rows, scope.forest).facts([scope.fact])), _INDEX
             case Target.SESSION if scope.session is not None:
-                return self._tail(rows, scope.forest, scope.session, progress)
+                return self._session(rows, scope, scope.session, progress)
             case _:
                 return self._words(rows, scope, progress)
 
@@ -241,23 +231,18 @@ class Erasing:
         after = _added(progress, self._removal(rows, scope.forest).words(turns))
         return dict(after) | {"at": str(turns[-1].session_id)}, _ROWS
 
-    def _tail(self, rows: ErasureRows, forest: ForestId, session: SessionId, progress: Numbers) -> tuple[Numbers, str]:
-        """The end of a session, so that what is left of it is whole at any time; with its first turn its row.
-
-        The session's row is locked before its turns are read: what is being added is deleted too, or begins a new
-        session after this one.
-        """
-        turns = rows.targets.last_turns(session, BATCH_CELLS) if rows.targets.lock_session(session) else None
-        if turns is None:
+    def _session(self, rows: ErasureRows, scope: Scope, session: SessionId, progress: Numbers) -> tuple[Numbers, str]:
+        """The next turns of a session, under its lock; with its last words its row: who waits begins a new one."""
+        if not rows.targets.lock_session(session):
             return progress, _INDEX
-        removal = self._removal(rows, forest)
-        if turns:
-            counts = removal.words(turns, whole=True)
-            if turns[0].ordinal > 0:
-                return _added(progress, counts), _ROWS
-        counts = removal.session(session, tree_id(forest, TreeKind.SESSION, str(session)))
+        removal = self._removal(rows, scope.forest)
+        turns = rows.targets.next_turns(scope, None, BATCH_CELLS)
+        counts = removal.words(turns) if turns else Counter()
+        if rows.targets.next_turns(scope, None, 1):
+            return _added(progress, counts), _ROWS
+        counts = removal.session(session, tree_id(scope.forest, TreeKind.SESSION, str(session)))
         # Searched for here: once this commits, the session may be begun again under the same id.
-        for column, count in rows.remaining.of_session(forest, session).items():
+        for column, count in rows.remaining.of_session(scope.forest, session).items():
             counts[LEFT + column] += count
         return _added(progress, counts), _INDEX
 
@@ -279,10 +264,7 @@ class Erasing:
             return rows.deletion.tasks.advance(task.id, _stepped(rows.deletion.further(task.id, progress), _INDEX))
 
     def _points(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        """Delete the points that have what was erased, without a lock; then wait for indexers that were writing one.
-
-        Tombstones are forgotten. The point of what lives on is deleted too, and rewritten by the indexer.
-        """
+        """Delete the points that have what was erased, without a lock; then wait for indexers that were writing one."""
         if scope.target is Target.OWNER:
             return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
         if MARK not in progress:
@@ -317,7 +299,8 @@ class Erasing:
         """Search once more for the target itself: every batch has searched for the ids that it removed."""
         with ErasureRows.opened(self.engine, tenant) as rows:
             orphans = rows.vectors.drop_orphans(scope.forest)
-            words = rows.targets.next_turns(scope, None, 1)
+            # A session may have been begun again under its id.
+            words = [] if scope.target is Target.SESSION else rows.targets.next_turns(scope, None, 1)
             if words and scope.target is not Target.TURNS:
                 # Said since all of them were deleted: these go too.
                 return {name: count for name, count in progress.items() if name != MARK} | {PHASE: _ROWS, "at": ""}
@@ -395,7 +378,7 @@ class Vacuuming:
     def step(self, _tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """Vacuum the next table. Raises StoreUnavailable, and RetryableError while it would remove nothing."""
         done = str(progress.get(AT, ""))
-        table = next((name for name in tables_of_tenants(self._engine) if name > done), None)
+        table = next((name for name in TABLES if name > done), None)
         if table is None:
             return None
         if held_back(self._engine, int(task.arguments.get(AFTER, 0))):
@@ -404,8 +387,8 @@ class Vacuuming:
                 retry_after=HELD_BACK_S,
             )
         result = vacuum(self._engine, table)
-        if result is Vacuumed.BUSY:
+        if result == "busy":
             raise RetryableError(f"The table {table} is being vacuumed or altered.", retry_after=HELD_BACK_S)
-        counts = {each.value: int(progress.get(each.value, 0)) for each in (Vacuumed.DONE, Vacuumed.NO_RIGHT)}
-        counts[result.value] += 1
+        counts = {name: int(progress.get(name, 0)) for name in ("vacuumed", "skipped")}
+        counts[result] += 1
         return {AT: table, **counts}

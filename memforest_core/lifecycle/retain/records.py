@@ -143,11 +143,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A fact or cell that may be forgotten: its UTF-8 length, and when it was last said."""
+    """A fact or cell that may be forgotten, and its UTF-8 length."""
 
     id: UUID
     size: int
-    said_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,16 +79,6 @@ class Plan:
         return over | {name: getattr(self.totals, name) for name in pinned}
 
 
-def excess(most: int | None, size: int) -> int:
-    """By how much a forest is over a number; what is not limited is never too much."""
-    return 0 if most is None else max(0, size - most)
-
-
-def quota(fraction: float, size: int) -> int:
-    """How many leaves may go in one run: at least one, so that small forests shrink too."""
-    return max(1, int(fraction * size))
-
-
 def enough(leaves: Sequence[Leaf], count: int, size: int) -> tuple[Leaf, ...]:
     """The first leaves that are at least ``count``, and ``size`` bytes together; all of them if that is not enough."""
     freed = 0
@@ -109,147 +99,32 @@ def plan_of(rows: RetentionRows, forest: ForestId, limits: Limits, when: When) -
     leaves = {phase: rows.first(phase, forest, when) for phase in old if phase not in DROPPED}
     counts = {phase: rows.count(phase, forest, when) for phase in old if phase in DROPPED}
     totals = rows.totals(forest, when, bytes_too=limits.max_bytes is not None)
-    over_facts, over_bytes = excess(limits.max_facts, totals.facts), excess(limits.max_bytes, totals.bytes)
+    over_facts = 0 if limits.max_facts is None else max(0, totals.facts - limits.max_facts)
+    over_bytes = 0 if limits.max_bytes is None else max(0, totals.bytes - limits.max_bytes)
+    # At least one, so that small forests shrink too.
+    most_cells, most_facts = (max(1, int(limits.fraction * size)) for size in (totals.cells, totals.facts))
     cells: tuple[Leaf, ...] = ()
     if over_bytes:
-        cells = enough(rows.first(Phase.WORDS, forest, when, quota(limits.fraction, totals.cells)), 0, over_bytes)
+        cells = enough(rows.first(Phase.WORDS, forest, when, most_cells), 0, over_bytes)
     missing = max(0, over_bytes - sum(leaf.size for leaf in cells))
     facts: tuple[Leaf, ...] = ()
     if over_facts or missing:
-        least = rows.first(Phase.FACTS, forest, when, quota(limits.fraction, totals.facts))
+        least = rows.first(Phase.FACTS, forest, when, most_facts)
         facts = enough(least, over_facts, missing)
     least_important = {Phase.WORDS: cells, Phase.FACTS: facts}
     return Plan({**leaves, **least_important}, counts, over_facts, over_bytes, totals)
 
 
-@dataclass(frozen=True, slots=True)
-class Applying:
-    """The steps of a run. Each removes one batch, selected from what is there: repeating one removes no more.
-
-    How many leaves are to remain is fixed once per forest, among those that were there when the run began; what a kill
-    left uncounted is counted by how many are left.
-    """
-
-    engine: Engine
-    eraser: ForestEraser
-
-    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        if "phase" not in progress:
-            with RetentionRows.opened(self.engine, tenant) as rows:
-                return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
-        phase = Phase(str(progress["phase"]))
-        match phase:
-            case Phase.LOOKING:
-                return self._next_forest(tenant, task, progress)
-            case Phase.PLANNING:
-                return self._plan(tenant, progress)
-            case Phase.LEAVING:
-                return self._leave(tenant, task, progress)
-            case Phase.DONE | Phase.PLANNED:
-                return None
-            case _:
-                return self._remove(tenant, task, progress, phase)
-
-    def _next_forest(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
-        """Find the next forest that is over its budget; those that are not cost one count."""
-        at, after = _at(progress), _id(progress, "after")
-        with RetentionRows.opened(self.engine, tenant) as rows:
-            if task.forest_id is not None:
-                one = rows.measured(ForestId(task.forest_id), at) if after is None else None
-                page = [one] if one is not None else []
-            else:
-                page = list(rows.forests_after(ForestId(after) if after is not None else None, PAGE, at))
-            for forest in page:
-                if not forest.over or forest.limits is None:
-                    continue
-                if not task.dry_run and not rows.tasks.join(task.id, forest.id, Role.RETAIN):
-                    # Another operation works on this forest: the next run takes it.
-                    continue
-                counted = _plus(progress, forests=1)
-                when = forest.limits.when(at)
-                if not task.dry_run:
-                    return _entered(rows, counted | {"forest": str(forest.id)}, when)
-                plan = plan_of(rows, forest.id, forest.limits, when)
-                return _planned(counted, plan) | {"after": str(forest.id)}
-        if task.forest_id is None and len(page) == PAGE:
-            return dict(progress) | {"after": str(page[-1].id)}
-        over = Phase.PLANNED if task.dry_run else Phase.DONE
-        receipt = (*COUNTS, "oldest_at", "least_at")
-        return {"phase": over.value} | {name: progress[name] for name in receipt if name in progress}
-
-    def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
-        """Fix how many leaves are to remain, now that what was too old is gone."""
-        forest, at = _forest(progress), _at(progress)
-        with RetentionRows.opened(self.engine, tenant) as rows:
-            measured = rows.measured(forest, at)
-            if measured is None or measured.limits is None:
-                # The policy was cleared since, or the forest.
-                return dict(progress) | {"phase": Phase.LEAVING.value}
-            limits = measured.limits
-            plan = plan_of(rows, forest, limits, When(at, {}, limits.order))
-        counted = _plus(progress, **plan.budget) | {"order": limits.order.value}
-        for phase, there in ((Phase.WORDS, plan.totals.bare_cells), (Phase.FACTS, plan.totals.facts)):
-            counted |= _goal(counted, phase, there, len(plan.leaves[phase]))
-        return _least(counted, plan) | {"phase": Phase.WORDS.value}
-
-    def _remove(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
-        """Remove one batch of a kind; down to what is to remain, go on to the next phase."""
-        forest, when, name = _forest(progress), _when(progress, phase), phase.counted
-        leaves: Sequence[Leaf] = ()
-        with RetentionRows.opened(self.engine, tenant) as rows:
-            # Workers that make digests and windows lock the forest.
-            there = rows.count(phase, forest, when) if phase not in DROPPED or rows.lock_forest(forest) else 0
-            more = max(0, there - int(progress[f"leave_{name}"]))
-            removed = rows.drop(phase, forest, when, BATCH) if more and phase in DROPPED else 0
-            if more and phase not in DROPPED:
-                leaves = rows.first(phase, forest, when, min(more, BATCH))
-            if removed or leaves:
-                # Noted before leaves are erased: the audit must not miss what was erased just before a crash.
-                actor, detail = task.actor or SERVICE, {name: removed or len(leaves)}
-                rows.tasks.note(AuditEntry(actor, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
-        for start in range(0, len(leaves), PART):
-            part = [leaf.id for leaf in leaves[start : start + PART]]
-            if phase in (Phase.AGED, Phase.WORDS):
-                removed += self.eraser.erase_cells(tenant, forest, [CellId(cell) for cell in part])
-            else:
-                removed += self.eraser.erase_facts(tenant, forest, [FactId(fact) for fact in part])
-        after = dict(progress) | {name: int(progress[f"upto_{name}"]) - max(0, more - removed)}
-        if removed:
-            return after
-        # All are gone, or they can't be erased and trying again would never end.
-        if phase in NEXT:
-            return _without(after, f"leave_{name}", f"upto_{name}") | {"phase": NEXT[phase].value}
-        with RetentionRows.opened(self.engine, tenant) as rows:
-            limits = rows.limits_for(forest)
-            if limits is None:
-                # The policy was cleared since.
-                return after | {"phase": Phase.LEAVING.value}
-            return _entered(rows, after, limits.when(_at(progress)), phase)
-
-    def _leave(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
-        """Done with a forest: on to the next."""
-        forest = _forest(progress)
-        with RetentionRows.opened(self.engine, tenant) as rows:
-            rows.drop_stray_visits(forest, STRAY_VISITS)
-            if task.forest_id is None:
-                rows.tasks.part(task.id, forest)
-        return _without(progress, "forest", "order") | {"phase": Phase.LOOKING.value, "after": str(forest)}
-
-
 def _entered(rows: RetentionRows, progress: Numbers, when: When, done: Phase | None = None) -> Numbers:
-    """The progress of a forest that goes on, after the age that is ``done``, with the next kind of which something is
-    too old, or with its budget."""
-    ages, forest = list(AGE_OF), _forest(progress)
+    """The progress with the next age after ``done`` of which something is too old, or with the budget."""
+    ages, forest = list(AGE_OF), _forest_of(progress)
     spent = {name: value for name, value in progress.items() if not name.startswith(("leave_", "upto_", "cutoff"))}
     for phase in ages if done is None else ages[ages.index(done) + 1 :]:
         cutoff = when.before.get(AGE_OF[phase])
         only = When(when.at, {AGE_OF[phase]: cutoff}) if cutoff is not None else None
         there = rows.count(phase, forest, only) if only is not None else 0
-        if cutoff is not None and only is not None and there:
-            # Now, because a kill loses what a batch was.
-            first = () if phase in DROPPED else rows.first(phase, forest, only, 1)
-            begun = _oldest(spent, first) | {"phase": phase.value, "cutoff": micros(cutoff)}
-            return begun | _goal(progress, phase, there, there)
+        if cutoff is not None and there:
+            return spent | {"phase": phase.value, "cutoff": micros(cutoff)} | _goal(progress, phase, there, there)
     return spent | {"phase": Phase.PLANNING.value}
 
 
@@ -266,29 +141,6 @@ def _when(progress: Numbers, phase: Phase) -> When:
     return When(_at(progress), {}, Order(str(progress.get("order", Order.AGE.value))))
 
 
-def _planned(progress: Numbers, plan: Plan) -> dict[str, str | int]:
-    counts = {phase.counted: count for phase, count in plan.rows.items()}
-    counts |= {phase.counted: len(leaves) for phase, leaves in plan.leaves.items()}
-    counted: Numbers = _plus(progress, **counts, **plan.budget)
-    for phase in (Phase.AGED, Phase.AGED_FACTS):
-        counted = _oldest(counted, plan.leaves.get(phase, ()))
-    return _least(counted, plan)
-
-
-def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
-    """Add when the oldest leaf was said that is too old."""
-    if not aged:
-        return dict(progress)
-    first = micros(aged[0].said_at)
-    return dict(progress) | {"oldest_at": min(first, int(progress.get("oldest_at", first)))}
-
-
-def _least(progress: Numbers, plan: Plan) -> dict[str, str | int]:
-    """Add when the first leaf was said that is forgotten for the budget, of the first forest that is over it."""
-    going = plan.leaves[Phase.FACTS] or plan.leaves[Phase.WORDS]
-    return ({"least_at": micros(going[0].said_at)} if going else {}) | dict(progress)
-
-
 def _plus(progress: Numbers, **counts: int) -> dict[str, str | int]:
     return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
 
@@ -302,13 +154,9 @@ def _at(progress: Numbers) -> datetime:
     return from_micros(int(progress["at"]))
 
 
-def _forest(progress: Numbers) -> ForestId:
+def _forest_of(progress: Numbers) -> ForestId:
     """The forest that a run is at."""
     return ForestId(UUID(str(progress["forest"])))
-
-
-def _id(progress: Numbers, name: str) -> UUID | None:
-    return UUID(str(progress[name])) if name in progress else None
 
 
 SET, CLEARED = "set_policy", "clear_policy"
@@ -316,12 +164,17 @@ _NO_POLICY = "No retention policy applies to owner {!r:.80}: set one first."
 
 
 class Retention:
-    """Policies of a tenant and the runs that apply them. Thread-safe."""
+    """Policies of a tenant and the runs that apply them. Thread-safe.
+
+    Each step of a run removes one batch, selected from what is there: repeating one removes no more. How many leaves
+    are to remain is fixed once per forest, among those that were there when the run began; what a kill left uncounted
+    is counted by how many are left.
+    """
 
     def __init__(self, engine: Engine, operations: Operations, eraser: ForestEraser) -> None:
         self._engine = engine
         self._operations = operations
-        self.step = Applying(engine, eraser).step
+        self._eraser = eraser
 
     @repeated
     def set_policy(
@@ -440,3 +293,106 @@ class Retention:
 
     def _forest(self, tenant: TenantId, owner: str | None) -> ForestId | None:
         return None if owner is None else self._operations.find_forest(tenant, owner)
+
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
+        if "phase" not in progress:
+            with RetentionRows.opened(self._engine, tenant) as rows:
+                return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
+        phase = Phase(str(progress["phase"]))
+        match phase:
+            case Phase.LOOKING:
+                return self._next_forest(tenant, task, progress)
+            case Phase.PLANNING:
+                return self._plan(tenant, progress)
+            case Phase.LEAVING:
+                return self._leave(tenant, task, progress)
+            case Phase.DONE | Phase.PLANNED:
+                return None
+            case _:
+                return self._remove(tenant, task, progress, phase)
+
+    def _next_forest(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
+        """Find the next forest that is over its budget; those that are not cost one count."""
+        at, after = _at(progress), ForestId(UUID(str(progress["after"]))) if "after" in progress else None
+        with RetentionRows.opened(self._engine, tenant) as rows:
+            if task.forest_id is not None:
+                one = rows.measured(ForestId(task.forest_id), at) if after is None else None
+                page = [one] if one is not None else []
+            else:
+                page = list(rows.forests_after(after, PAGE, at))
+            for forest in page:
+                if not forest.over or forest.limits is None:
+                    continue
+                if not task.dry_run and not rows.tasks.join(task.id, forest.id, Role.RETAIN):
+                    # Another operation works on this forest: the next run takes it.
+                    continue
+                counted = _plus(progress, forests=1)
+                when = forest.limits.when(at)
+                if not task.dry_run:
+                    return _entered(rows, counted | {"forest": str(forest.id)}, when)
+                plan = plan_of(rows, forest.id, forest.limits, when)
+                counts = {phase.counted: count for phase, count in plan.rows.items()}
+                counts |= {phase.counted: len(leaves) for phase, leaves in plan.leaves.items()}
+                return _plus(counted, **counts, **plan.budget) | {"after": str(forest.id)}
+        if task.forest_id is None and len(page) == PAGE:
+            return dict(progress) | {"after": str(page[-1].id)}
+        over = Phase.PLANNED if task.dry_run else Phase.DONE
+        return {"phase": over.value} | {name: progress[name] for name in COUNTS}
+
+    def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
+        """Fix how many leaves are to remain, now that what was too old is gone."""
+        forest, at = _forest_of(progress), _at(progress)
+        with RetentionRows.opened(self._engine, tenant) as rows:
+            measured = rows.measured(forest, at)
+            if measured is None or measured.limits is None:
+                # The policy was cleared since, or the forest.
+                return dict(progress) | {"phase": Phase.LEAVING.value}
+            limits = measured.limits
+            plan = plan_of(rows, forest, limits, When(at, {}, limits.order))
+        counted = _plus(progress, **plan.budget) | {"order": limits.order.value}
+        for phase, there in ((Phase.WORDS, plan.totals.bare_cells), (Phase.FACTS, plan.totals.facts)):
+            counted |= _goal(counted, phase, there, len(plan.leaves[phase]))
+        return counted | {"phase": Phase.WORDS.value}
+
+    def _remove(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
+        """Remove one batch of a kind; down to what is to remain, go on to the next phase."""
+        forest, when, name = _forest_of(progress), _when(progress, phase), phase.counted
+        leaves: Sequence[Leaf] = ()
+        with RetentionRows.opened(self._engine, tenant) as rows:
+            # Workers that make digests and windows lock the forest.
+            there = rows.count(phase, forest, when) if phase not in DROPPED or rows.lock_forest(forest) else 0
+            more = max(0, there - int(progress[f"leave_{name}"]))
+            removed = rows.drop(phase, forest, when, BATCH) if more and phase in DROPPED else 0
+            if more and phase not in DROPPED:
+                leaves = rows.first(phase, forest, when, min(more, BATCH))
+            if removed or leaves:
+                # Noted before leaves are erased: the audit must not miss what was erased just before a crash.
+                actor, detail = task.actor or SERVICE, {name: removed or len(leaves)}
+                rows.tasks.note(AuditEntry(actor, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
+        for start in range(0, len(leaves), PART):
+            part = [leaf.id for leaf in leaves[start : start + PART]]
+            if phase in (Phase.AGED, Phase.WORDS):
+                removed += self._eraser.erase_cells(tenant, forest, [CellId(cell) for cell in part])
+            else:
+                removed += self._eraser.erase_facts(tenant, forest, [FactId(fact) for fact in part])
+        after = dict(progress) | {name: int(progress[f"upto_{name}"]) - max(0, more - removed)}
+        if removed:
+            return after
+        # All are gone, or they can't be erased and trying again would never end.
+        if phase in NEXT:
+            return _without(after, f"leave_{name}", f"upto_{name}") | {"phase": NEXT[phase].value}
+        with RetentionRows.opened(self._engine, tenant) as rows:
+            limits = rows.limits_for(forest)
+            if limits is None:
+                # The policy was cleared since.
+                return after | {"phase": Phase.LEAVING.value}
+            return _entered(rows, after, limits.when(_at(progress)), phase)
+
+    def _leave(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
+        """Done with a forest: on to the next."""
+        forest = _forest_of(progress)
+        with RetentionRows.opened(self._engine, tenant) as rows:
+            rows.drop_stray_visits(forest, STRAY_VISITS)
+            if task.forest_id is None:
+                rows.tasks.part(task.id, forest)
+        return _without(progress, "forest", "order") | {"phase": Phase.LOOKING.value, "after": str(forest)}

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def verify(
     owner: Annotated[str | None, option("Only this owner's memory.", "--owner", "-o")] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Repair summaries, counters, index and leases; finish cut deletions.")
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair summaries, counters, index and leases.")] = False,
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Check every tenant of the database.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare the contents of all points, not only of some.")] = False,
     data: DataOption = None,

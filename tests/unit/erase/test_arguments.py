@@ -10,7 +10,7 @@ import pytest
 from memforest_core.domain.ids import FactId, ForestId, SessionId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvariantViolated
-from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of, ordinals_in, scope_of, spans_text
+from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of, scope_of
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 
 FOREST = ForestId(UUID(int=1))
@@ -53,12 +53,6 @@ def test_a_target_is_stored_whole(scope: Scope) -> None:
     arguments = arguments_of(scope)
     assert scope_of(task(arguments)) == scope
     assert all(isinstance(value, str | int) for value in arguments.values())
-
-
-@pytest.mark.parametrize(("ordinals", "text"), [([], ""), ([5], "5"), ([2, 1, 0, 7, 7], "0-2,7"), ([0, 2, 3], "0,2-3")])
-def test_runs_of_ordinals_are_stored_short(ordinals: list[int], text: str) -> None:
-    assert spans_text(ordinals) == text
-    assert ordinals_in(text) == sorted(set(ordinals))
 
 
 def test_a_task_that_names_nothing_erases_nothing() -> None:

@@ -1,4 +1,4 @@
-"""A deletion as an operation: its task's progress, and its forests: given up, then cleared table by table."""
+"""A deletion as an operation: its progress, forests that are given up and cleared, and the search for what is left."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
@@ -12,19 +12,144 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeKind, tree_id
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.lifecycle.erase.rows.batch import IDS, BatchRows
-from memforest_core.lifecycle.erase.rows.remaining import RemainingRows
-from memforest_core.lifecycle.erase.rows.targets import TargetRows
+from memforest_core.lifecycle.erase.records import Removed, Scope, Target
+from memforest_core.lifecycle.erase.rows.targets import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, TargetRows, sessions_of
 from memforest_core.lifecycle.erase.rows.words import WordRows
 from memforest_core.store import tables as m
-from memforest_core.store.copying import delete_rows, delete_some, lock_some, of_forest, stored_table
+from memforest_core.store.copying import (
+    CONTENT,
+    RECORDS,
+    delete_rows,
+    delete_some,
+    lock_some,
+    of_forest,
+    stored_table,
+    words_left,
+)
 from memforest_core.store.owners import ForestRows, lock_forests, set_forest_state
 from memforest_core.store.rows import among
-from memforest_core.store.vectors import VectorRows
+from memforest_core.store.vectors import UNUSED, VectorRows
 from memforest_core.work.records import Numbers, TaskId
 from memforest_core.work.rows.operation_rows import OperationRows
+
+_CANDIDATES = sa.text(f"""
+    SELECT count(*) FROM {ITEMS} JOIN memforest.candidate k
+        ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
+""")
+
+
+def _counting(conditions: Mapping[str, str]) -> str:
+    return ", ".join(f'count(*) FILTER (WHERE {condition}) AS "{name}"' for name, condition in conditions.items())
+
+
+_WORDS_OF_TURNS = sa.text(f"""
+    SELECT {_counting({"turn.erased": "NOT t.erased"} | words_left("turn", "t"))} FROM {TURNS}
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
+""")
+
+# A cell with remaining turns is given their text.
+_WORDS_OF_CELLS = sa.text(f"""
+    SELECT {_counting(words_left("cell", "c", but=("text", "text_hash")))} FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.cell_id = {IDS}
+""")
+
+_WORDS_OF_TREES = sa.text(f"""
+    SELECT {_counting(words_left("tree", "r"))} FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = {IDS}
+""")
+
+_ITEMS_OF_TURNS = sa.text(f"""
+    SELECT count(*) FROM {TURNS} JOIN memforest.window_item i
+        ON i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
+""")
+
+_DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_TIMES}")
+
+_VECTORS = sa.text(f"""
+    SELECT count(*) FROM memforest.vector v
+     WHERE v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
+       AND v.text_hash = ANY(CAST(:hashes AS bytea[])) AND {UNUSED}
+""")
+
+_UNUSED_VECTORS = sa.text(
+    f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.forest_id = :f AND {UNUSED}"
+)
+
+Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
+"""A column, and ids that must not occur in it."""
+
+
+def _references(**ids: Sequence[UUID]) -> list[Reference]:
+    """All columns of these names, but those of records, with the ids that must not occur in them."""
+    tables = [each for each in m.Base.registry.mappers if each.class_.__tablename__ not in RECORDS]
+    return [(getattr(each.class_, name), ids[name]) for each in tables for name in ids if name in each.columns]
+
+
+class RemainingRows(BatchRows):
+    def of_batch(self, forest: ForestId, removed: Removed) -> Counter[str]:
+        payloads = [*removed.cells, *removed.facts]
+        points = [*payloads, *removed.nodes]
+        found = self._counted(
+            *_references(
+                cell_id=removed.cells,
+                fact_id=removed.facts,
+                payload_id=payloads,
+                node_id=removed.nodes,
+                item_id=points,
+                point_id=points,
+            ),
+            (m.NodeSummary.node_id, removed.masked),
+            (m.ExtractionCache.session_id, sessions_of(removed.turns)),
+            (m.Summary.tree_id, removed.trees),
+            (m.SessionWindow.session_id, sessions_of(removed.turns)),
+        )
+        found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
+        for words in (
+            self._ids(_WORDS_OF_TREES, removed.trees),
+            self._ids(_WORDS_OF_CELLS, removed.rewritten),
+            self._turns(_WORDS_OF_TURNS, removed.turns),
+        ):
+            found.update(dict(words.mappings().one()))
+        found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, times=list(removed.times)).scalar_one()
+        found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
+        found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()
+        return found
+
+    def of_target(self, scope: Scope) -> Counter[str]:
+        """What is still there of an owner or a fact, and vectors without a text in the target's forest."""
+        match scope.target:
+            case Target.OWNER:
+                return self.of_forest(scope.forest)
+            case Target.FACT if scope.fact is not None:
+                columns = ("fact_id", "superseded_by", "payload_id", "item_id", "point_id")
+                found = self._counted(*_references(**{key: [scope.fact] for key in columns}))
+            case _:
+                found = Counter()
+        found["vector.text_hash"] = self._run(_UNUSED_VECTORS, f=scope.forest).scalar_one()
+        return found
+
+    def of_session(self, forest: ForestId, session: SessionId) -> Counter[str]:
+        """What is still there of a session, in the transaction that deletes it."""
+        tree = [tree_id(forest, TreeKind.SESSION, str(session))]
+        return self._counted(*_references(session_id=[session], said_in=[session], tree_id=tree))
+
+    def of_forest(self, forest: ForestId) -> Counter[str]:
+        """Tables without a column for the forest have a foreign key to one that has it: none of their rows are left."""
+        return self._counted(*_references(forest_id=[forest]), tombstones=True)
+
+    def _counted(self, *references: Reference, tombstones: bool = False) -> Counter[str]:
+        """How often each column has one of its ids; rows of deleted points count only with ``tombstones``."""
+        counts = []
+        for column, ids in references:
+            table = column.class_
+            where = [table.tenant_id == self._tenant, among(column, ids)]
+            if table is m.IndexRow and not tombstones:
+                where.append(~table.deleted)
+            name = sa.literal(f"{table.__tablename__}.{column.key}")
+            counts.append(sa.select(name, sa.func.count()).select_from(table).where(*where))
+        return Counter({str(row[0]): int(row[1]) for row in self._db.execute(sa.union_all(*counts))})
+
 
 STEPS = "steps"
 """How many steps a task has committed: of two progresses the one with more steps is newer."""
@@ -135,31 +260,12 @@ _PUT_OFF_REDUCING = sa.text("""
      WHERE tenant_id = :t AND forest_id = :f
 """)
 
-_NAMES = {
-    "cell": "cells",
-    "candidate": "candidates",
-    "occurrence": "occurrences",
-    "fact": "facts",
-    "node": "nodes",
-    "node_summary": "summaries",
-    "vector": "vectors",
-    "placement": "placements",
-    "tree": "trees",
-    "extraction_cache": "cached",
-    "summary_cache": "cached",
-    "session_window": "cached",
-    "window_item": "cached",
-    "running_session": "cached",
-    "calendar_digest": "cached",
-    "webhook_delivery": "deliveries",
-    "turn": "turns",
-    "session": "sessions",
-    "speaker": "speakers",
-    "visit": "visits",
-    "retention_policy": "policies",
-    "index_row": "points",
-    "forest": "forests",
-}
+_CACHES = ("extraction_cache", "summary_cache", "session_window", "window_item", "running_session", "calendar_digest")
+_NAMES = (
+    {name: f"{name}s" for name in (*CONTENT, "forest")}
+    | {"node_summary": "summaries", "webhook_delivery": "deliveries", "retention_policy": "policies"}
+    | {"index_row": "points", **dict.fromkeys(_CACHES, "cached")}
+)
 """The names under which rows are counted, by table; leaves are counted separately from other nodes."""
 
 _ROOTS = ("cell", "fact", "node")
@@ -236,10 +342,7 @@ class DeletionRows(BatchRows):
         self._run(_TOUCH_COPIES, task=task)
 
     def give_up_forests(self, task: TaskId) -> None:
-        """Give up the forests of a deletion, and copies that are being built of them.
-
-        Does nothing while a merge that was requested before works on one of them.
-        """
+        """Give up a deletion's forests, and copies of them, unless a merge that was requested before works on one."""
         if self._run(_MERGED_BEFORE, task=task).scalar():
             return
         self._run(_TOUCH_COPIES, task=task)
@@ -256,10 +359,7 @@ class DeletionRows(BatchRows):
             self._run(statement, f=forest)
 
     def clear(self, forest: ForestId, limit: int) -> Mapping[str, int] | None:
-        """Delete the next rows of a forest that was given up: at most ``limit`` of one table, and what refers to them.
-
-        Returns how many of what; None when only the rows of its points and its own are left.
-        """
+        """Delete up to ``limit`` rows of one table of a forest, and what refers to them; counts, None without any."""
         for root in _ROOTS:
             lock = lock_some(root, self._tenant, forest, limit)
             rows = self._db.execute(lock.add_columns(m.NodeRow.level) if root == "node" else lock).all()

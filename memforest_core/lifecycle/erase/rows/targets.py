@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -13,11 +14,45 @@ from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
 from memforest_core.lifecycle.erase.records import ItemKey, RemainingTurns, Scope, Target, TurnKey
-from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
 from memforest_core.store import tables as m
 from memforest_core.store.removal import RemovalRows
-from memforest_core.store.rows import FIRST, among
+from memforest_core.store.rows import FIRST, TenantRows, among
 from memforest_core.store.statements import from_document
+
+TURNS = "unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS u(session, ordinal)"
+ITEMS = "unnest(CAST(:cells AS uuid[]), CAST(:items AS smallint[])) AS u(cell, item)"
+IDS = "ANY(CAST(:ids AS uuid[]))"
+OF_TIMES = """g.tenant_id = :t AND g.forest_id = :f AND EXISTS (
+    SELECT 1 FROM unnest(CAST(:times AS timestamptz[])) AS u(at)
+     WHERE u.at >= g.start_at AND u.at < g.end_at)"""
+
+
+def sessions_of(turns: Sequence[TurnKey]) -> list[SessionId]:
+    """The sessions of these turns, in the order of ids."""
+    return sorted({turn.session_id for turn in turns}, key=str)
+
+
+def item_arrays(items: Sequence[ItemKey]) -> dict[str, list[Any]]:
+    """Candidates as the parameters of ``ITEMS``."""
+    return {"cells": [item.cell_id for item in items], "items": [item.item for item in items]}
+
+
+class BatchRows(TenantRows):
+    def _ids(self, statement: sa.TextClause, ids: Sequence[Any], **values: object) -> sa.CursorResult[*tuple[Any, ...]]:
+        return self._run(statement, ids=list(ids), **values)
+
+    def _turns(
+        self, statement: sa.TextClause, turns: Sequence[TurnKey], **values: object
+    ) -> sa.CursorResult[*tuple[Any, ...]]:
+        sessions, ordinals = [turn.session_id for turn in turns], [turn.ordinal for turn in turns]
+        return self._run(statement, sessions=sessions, ordinals=ordinals, in_sessions=sessions_of(turns), **values)
+
+    def _items(self, statement: sa.TextClause, items: Sequence[ItemKey]) -> sa.CursorResult[*tuple[Any, ...]]:
+        return self._run(statement, **item_arrays(items))
+
+    def _delete(self, column: sa.orm.QueryableAttribute[Any], ids: Sequence[Any]) -> int:
+        table = column.class_
+        return self._db.execute(sa.delete(table).where(table.tenant_id == self._tenant, among(column, ids))).rowcount
 
 
 def _said_pinned(forest: str, columns: str) -> str:
@@ -106,9 +141,9 @@ _WITHIN = (
     "(CAST(:since AS timestamptz) IS NULL OR t.occurred_at >= CAST(:since AS timestamptz))"
     " AND (CAST(:until AS timestamptz) IS NULL OR t.occurred_at < CAST(:until AS timestamptz))"
 )
-_NAMED = """SELECT t.session_id, t.ordinal, t.content FROM memforest.turn t
-             WHERE t.tenant_id = :t AND t.session_id = :session AND t.ordinal = ANY(CAST(:ordinals AS int[]))
-               AND NOT t.erased ORDER BY t.ordinal LIMIT :most"""
+_OF_SESSION = """SELECT t.session_id, t.ordinal, t.content FROM memforest.turn t
+                  WHERE t.tenant_id = :t AND t.session_id = :session AND NOT t.erased {}
+                  ORDER BY t.ordinal LIMIT :most"""
 
 
 def _said(condition: str) -> str:
@@ -133,20 +168,11 @@ def _bounded(picked: str) -> sa.TextClause:
 
 
 _NAMED_TURNS = {
-    Target.TURNS: _bounded(_NAMED),
+    Target.TURNS: _bounded(_OF_SESSION.format("AND t.ordinal = ANY(CAST(:ordinals AS int[]))")),
+    Target.SESSION: _bounded(_OF_SESSION.format("")),
     Target.RANGE: _bounded(_said(_WITHIN)),
     Target.SPEAKER: _bounded(_said(_DIGEST)),
 }
-
-# From the lowest turn of its last cells on, so that no turn is cut.
-_LAST_TURNS = sa.text("""
-    SELECT s.session_id, t.ordinal FROM memforest.session s
-      LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND t.ordinal >= coalesce((
-            SELECT min(c.first_turn) FROM (
-                SELECT first_turn FROM memforest.cell WHERE tenant_id = :t AND session_id = :session
-                 ORDER BY ordinal DESC LIMIT :most) c), 0)
-     WHERE s.tenant_id = :t AND s.session_id = :session ORDER BY t.ordinal
-""")
 
 _TURNS_OF_CELLS = sa.text(f"""
     SELECT DISTINCT t.session_id, t.ordinal FROM memforest.cell c
@@ -206,13 +232,6 @@ _HASHES_OF_ITEMS = sa.text(f"""
      CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
 """)
 
-_SPEAKS = sa.text("""
-    SELECT EXISTS (SELECT 1 FROM memforest.session s JOIN memforest.turn t
-                       ON t.tenant_id = :t AND t.session_id = s.session_id
-                    WHERE s.tenant_id = :t AND s.forest_id = :f AND t.speaker_id = :speaker)
-""")
-
-
 _FREE_CELLS = sa.text(f"""
     SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = {IDS} AND {free_cell(":f")}
 """)
@@ -225,14 +244,6 @@ _FREE_FACTS = sa.text(f"""
 class TargetRows(BatchRows):
     """Finds what a deletion removes, and locks the sessions and cells of it."""
 
-    def session(self, forest: ForestId, external_id: str) -> SessionId | None:
-        found = self._db.scalar(
-            sa.select(m.Session.session_id).where(
-                m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
-            )
-        )
-        return SessionId(found) if found is not None else None
-
     def ordinals(self, session: SessionId, turn_ids: Sequence[str]) -> Mapping[str, int]:
         turn = m.TurnRow
         statement = sa.select(turn.external_id, turn.ordinal).where(
@@ -240,37 +251,31 @@ class TargetRows(BatchRows):
         )
         return {row.external_id: row.ordinal for row in self._db.execute(statement)}
 
-    def has_speaker(self, forest: ForestId, speaker_id: str) -> bool:
-        return bool(self._run(_SPEAKS, f=forest, speaker=speaker_id).scalar())
-
     def has_fact(self, forest: ForestId, fact: FactId) -> bool:
         statement = sa.select(m.FactRow.fact_id).where(
             m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact
         )
         return self._db.scalar(statement) is not None
 
-    def sessions(self, forest: ForestId) -> list[tuple[SessionId, str]]:
-        """The sessions of a forest with the caller's ids."""
+    def sessions(self, forest: ForestId) -> dict[str, SessionId]:
+        """The sessions of a forest by the caller's ids."""
         s = m.Session
         own = sa.select(s.session_id, s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
-        return [(SessionId(row.session_id), row.external_id) for row in self._db.execute(own)]
+        return {row.external_id: SessionId(row.session_id) for row in self._db.execute(own)}
 
     def statements(self, forest: ForestId) -> list[tuple[FactId, Statement]]:
         x = m.FactRow
         own = sa.select(x.fact_id, x.statement).where(x.tenant_id == self._tenant, x.forest_id == forest)
         return [(FactId(row.fact_id), from_document(row.statement)) for row in self._db.execute(own)]
 
-    def speakers(self, forest: ForestId) -> list[str]:
+    def speakers(self, forest: ForestId) -> frozenset[str]:
         t, s = m.TurnRow, m.Session
         said_in = sa.select(s.session_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
         own = (t.tenant_id == self._tenant, t.session_id.in_(said_in))
-        return list(self._db.scalars(sa.select(t.speaker_id).where(*own).distinct()))
+        return frozenset(self._db.scalars(sa.select(t.speaker_id).where(*own).distinct()))
 
     def next_turns(self, scope: Scope, after: SessionId | None, cells: int) -> list[TurnKey]:
-        """The next turns of a target that still have words, in order, about ``cells`` cells of them.
-
-        Starts at the session ``after``; targets that are no set of turns have none.
-        """
+        """The next turns of a target that have words, about ``cells`` cells of them, from the session ``after`` on."""
         if scope.target not in _NAMED_TURNS:
             return []
         rows = self._run(
@@ -289,13 +294,6 @@ class TargetRows(BatchRows):
     def lock_session(self, session: SessionId) -> bool:
         """Wait until nothing is being added to a session, and let nothing be added; whether it exists."""
         return self._turns(_LOCK_SESSIONS, [TurnKey(session, 0)]).first() is not None
-
-    def last_turns(self, session: SessionId, cells: int) -> list[TurnKey] | None:
-        """The turns of the last ``cells`` cells of a session; None when the session does not exist."""
-        rows = self._run(_LAST_TURNS, session=session, most=cells).all()
-        if not rows:
-            return None
-        return [TurnKey(session, row.ordinal) for row in rows if row.ordinal is not None]
 
     def turns_of(self, cells: Sequence[CellId]) -> list[TurnKey]:
         """The turns of these cells that have words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from enum import Enum
+from typing import Literal
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -19,9 +19,6 @@ from memforest_core.store.tables import SCHEMA, Base
 MARGIN_S = 30.0
 """A task begins at least so long after it was requested, so that the requesting operation has ended by then."""
 
-STATISTICS = "pg_catalog.pg_statistic"
-"""Where samples of columns lay that were taken by versions before."""
-
 # The end of a span of time is the task's subject: one that has begun is never requested once more.
 _REQUEST = sa.text("""
     INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, arguments, lane, available_at)
@@ -32,11 +29,8 @@ _REQUEST = sa.text("""
         DO UPDATE SET arguments = excluded.arguments
 """)
 
-_TABLES = sa.text("""
-    SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-     WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r' AND a.attname = 'tenant_id'
-       AND NOT a.attisdropped ORDER BY 1
-""")
+TABLES = sorted(f"{SCHEMA}.{table.name}" for table in Base.metadata.tables.values() if "tenant_id" in table.c)
+"""The tables that hold a tenant's rows."""
 
 # Both columns may be read by everybody; a session without either delays no vacuum.
 _HELD_BACK = sa.text("""
@@ -55,8 +49,6 @@ _MAY = sa.text("""
 # VACUUM skips what it may not or can't have, with a warning: that it was done is seen by its time.
 _LAST = sa.text("SELECT max(last_vacuum) FROM pg_stat_all_tables WHERE relid = CAST(:name AS regclass)")
 
-_OWNS_DATABASE = sa.text("SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()")
-
 _DONE_SINCE = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance
                     WHERE tenant_id = :t AND kind = 'vacuum' AND state = 'done'
@@ -65,29 +57,14 @@ _DONE_SINCE = sa.text("""
 """)
 
 
-class Vacuumed(Enum):
-    """What became of a table."""
-
-    DONE = "vacuumed"
-    NO_RIGHT = "skipped"
-    """The service role may not: before Postgres 17 only owners can."""
-    BUSY = "busy"
-    """Another vacuum works on it, or its definition is being changed."""
+Vacuumed = Literal["vacuumed", "skipped", "busy"]
+"""What became of a table: the role may not (before Postgres 17 only owners can), or another vacuum or DDL has it."""
 
 
 def request_vacuum(engine: sa.Engine, tenant: TenantId, every_s: float) -> None:
-    """Request that all tables be vacuumed at the end of the current span of ``every_s`` seconds.
-
-    All deletions of a span share one task; none of them is requested after it began.
-    """
+    """Request a vacuum of all tables at the end of the span of ``every_s`` seconds, one task for all its deletions."""
     with tenant_transaction(engine, tenant) as connection:
         connection.execute(_REQUEST, {"t": tenant, "id": uuid4(), "every": every_s, "margin": min(MARGIN_S, every_s)})
-
-
-def tables_of_tenants(engine: sa.Engine) -> Sequence[str]:
-    """The tables that hold a tenant's rows, in one order."""
-    with transaction(engine) as connection:
-        return [str(name) for name in connection.scalars(_TABLES)]
 
 
 def held_back(engine: sa.Engine, transaction_id: int) -> bool:
@@ -96,16 +73,15 @@ def held_back(engine: sa.Engine, transaction_id: int) -> bool:
         return bool(connection.scalar(_HELD_BACK, {"after": str(transaction_id)}))
 
 
-def vacuum(engine: sa.Engine, table: str) -> Vacuumed:
-    """Vacuum one table and its indexes, outside of a transaction and without waiting for a lock."""
-    name = f"{SCHEMA}.{Base.metadata.tables[f'{SCHEMA}.{table}'].name}"
+def vacuum(engine: sa.Engine, name: str) -> Vacuumed:
+    """Vacuum one of ``TABLES`` and its indexes, outside of a transaction and without waiting for a lock."""
     with store_errors(), autocommitting(engine) as connection:
         if not connection.scalar(_MAY, {"name": name}):
-            return Vacuumed.NO_RIGHT
+            return "skipped"
         before = connection.scalar(_LAST, {"name": name})
         # The entries of indexes go too, however few they are.
         connection.exec_driver_sql(f"VACUUM (INDEX_CLEANUP ON, SKIP_LOCKED) {name}")
-        return Vacuumed.BUSY if connection.scalar(_LAST, {"name": name}) == before else Vacuumed.DONE
+        return "busy" if connection.scalar(_LAST, {"name": name}) == before else "vacuumed"
 
 
 def vacuumed_since(engine: sa.Engine, tenant: TenantId, moment: datetime) -> bool:
@@ -117,17 +93,12 @@ def vacuumed_since(engine: sa.Engine, tenant: TenantId, moment: datetime) -> boo
 def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """Vacuum all tables with tenants' rows as their owner; the names of those tables.
 
-    ``full`` rewrites each table and its indexes, so that no byte of a deleted row is left in their files, the
-    catalog of statistics included if the role may; meanwhile the table can't be read or written. Raises InvalidSettings
-    for a role that may not vacuum, StoreUnavailable.
+    ``full`` rewrites each table and its indexes, so that no byte of a deleted row is left in their files; meanwhile the
+    table can't be read or written. Raises InvalidSettings for a role that may not vacuum, StoreUnavailable.
     """
-    with opened_owner(settings) as engine:
-        tables = [f"{SCHEMA}.{name}" for name in tables_of_tenants(engine)]
-        with store_errors(), autocommitting(engine) as connection:
-            if not all(connection.scalar(_MAY, {"name": name}) for name in tables):
-                raise InvalidSettings("Name the owner of the tables in MEMFOREST_DATABASE__MIGRATION_URL.")
-            if full and connection.scalar(_OWNS_DATABASE):
-                tables.append(STATISTICS)
-            for name in tables:
-                connection.exec_driver_sql(f"VACUUM ({'FULL' if full else 'INDEX_CLEANUP ON'}) {name}")
-    return tables
+    with opened_owner(settings) as engine, store_errors(), autocommitting(engine) as connection:
+        if not all(connection.scalar(_MAY, {"name": name}) for name in TABLES):
+            raise InvalidSettings("Name the owner of the tables in MEMFOREST_DATABASE__MIGRATION_URL.")
+        for name in TABLES:
+            connection.exec_driver_sql(f"VACUUM ({'FULL' if full else 'INDEX_CLEANUP ON'}) {name}")
+    return TABLES

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,7 +17,7 @@ from memforest_core.domain.rendering import speech
 from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.extract.records import CONTEXT_TURNS
 from memforest_core.lifecycle.erase.records import ItemKey, RemainingTurns, TouchedFact, TurnKey
-from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, item_arrays, sessions_of
+from memforest_core.lifecycle.erase.rows.targets import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.store import tables as m
 from memforest_core.store.copying import blanks, change_rows, columns_of, delete_given, given
 from memforest_core.store.removal import RemovalRows
@@ -46,7 +45,9 @@ _TOUCHED = sa.text(f"""
                           = x.statement - '{{start,end,mentioned_at}}'::text[]
                       AND CAST(k.statement->>'mentioned_at' AS timestamptz) = x.mentioned_at
                       AND CAST(k.statement->>'start' AS timestamptz) IS NOT DISTINCT FROM x.time_start
-                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS stated
+                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS stated,
+           (SELECT coalesce(json_agg(json_build_array(o.cell_id, o.item) ORDER BY o.cell_id, o.item), '[]')
+              FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = x.fact_id) AS others
       FROM memforest.fact x WHERE x.tenant_id = :t AND x.fact_id = {IDS}
 """)
 
@@ -82,15 +83,6 @@ _SPEAKERS = sa.text(f"""
      WHERE t.role = 'user' AND NOT t.erased
 """)
 
-_COUNT_SESSIONS = sa.text(f"""
-    UPDATE memforest.session s SET updated_at = clock_timestamp(),
-           turn_count = (SELECT coalesce(max(t.ordinal) + 1, 0) FROM memforest.turn t
-                          WHERE t.tenant_id = :t AND t.session_id = s.session_id),
-           cell_count = (SELECT coalesce(max(c.ordinal) + 1, 0) FROM memforest.cell c
-                          WHERE c.tenant_id = :t AND c.session_id = s.session_id)
-     WHERE s.tenant_id = :t AND s.session_id = {IDS}
-""")
-
 # Queried one by one, so that a speaker who speaks in most sessions is found in the first.
 _DROP_SPEAKERS = sa.text("""
     DELETE FROM memforest.speaker p
@@ -120,10 +112,10 @@ _DROP_DELIVERIES = sa.text("""
        AND d.data ->> 'session_id' = s.external_id
 """)
 
-_DROP_SESSION = sa.text("""
-    DELETE FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = :session
-       AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id)
-""")
+_DROP_SESSION = (
+    sa.text("DELETE FROM memforest.turn WHERE tenant_id = :t AND session_id = :session AND erased"),
+    sa.text("DELETE FROM memforest.session WHERE tenant_id = :t AND session_id = :session"),
+)
 
 _SUCCESSORS = sa.text("""
     SELECT DISTINCT ON (u.old) u.old, o.fact_id
@@ -223,31 +215,18 @@ class WordRows(BatchRows):
         for row in self._items(_LOSING, items):
             routing.setdefault(row.fact_id, bytes(row.routing_hash))
         lost = self._db.execute(delete_given("occurrence", self._tenant, columns_of(items, "cell_id", "item"))).rowcount
-        touched = self._ids(_TOUCHED, list(routing)).all()
-        others: dict[UUID, list[ItemKey]] = defaultdict(list)
-        occurrence = m.OccurrenceRow
-        statement = (
-            sa.select(occurrence.fact_id, occurrence.cell_id, occurrence.item)
-            .where(
-                occurrence.tenant_id == self._tenant,
-                among(occurrence.fact_id, [row.fact_id for row in touched if not row.stated]),
-            )
-            .order_by(occurrence.fact_id, occurrence.cell_id, occurrence.item)
-        )
-        for row in self._db.execute(statement):
-            others[row.fact_id].append(ItemKey(CellId(row.cell_id), row.item))
         return lost, [
             TouchedFact(
                 id=FactId(row.fact_id),
                 routing_hash=routing[row.fact_id],
                 stated=row.stated,
-                others=tuple(others[row.fact_id]),
+                others=() if row.stated else tuple(ItemKey(CellId(UUID(cell)), item) for cell, item in row.others),
                 pinned=row.pinned,
                 superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
                 superseded_at=row.superseded_at,
                 created_at=row.created_at,
             )
-            for row in touched
+            for row in self._ids(_TOUCHED, list(routing))
         ]
 
     def detach_facts(self, facts: Sequence[FactId]) -> None:
@@ -274,10 +253,7 @@ class WordRows(BatchRows):
         return leaves
 
     def rewrite_cells(self, forest: ForestId, cells: Mapping[CellId, RemainingTurns]) -> None:
-        """Store the text of cells from their remaining turns, without a summary.
-
-        Their points are rewritten; a tail that waits for a turn is closed.
-        """
+        """Store cells' text from their remaining turns, without a summary; a tail that waits for a turn is closed."""
         ids = list(cells)
         texts = ["\n".join(speech(name, content) for _, name, content in turns) for turns in cells.values()]
         own = sa.select(m.Cell.cell_id, m.Cell.time_start).where(
@@ -322,23 +298,11 @@ class WordRows(BatchRows):
         by = columns_of(turns, "session_id", "ordinal")
         blank = change_rows("turn", self._tenant, by, {}, **blanks("turn"), erased=True, pinned=False)
         blanked = self._db.execute(blank.where(~m.TurnRow.erased)).rowcount
-        self._drop_speakers(forest, speakers)
-        return blanked
-
-    def drop_turns(self, forest: ForestId, turns: Sequence[TurnKey]) -> int:
-        """Drop the last turns of a session, recount it, and drop speakers as ``blank_turns``; how many turns."""
-        speakers = self._turns(_SPEAKERS, turns).all()
-        by = columns_of(turns, "session_id", "ordinal")
-        dropped = self._db.execute(delete_given("turn", self._tenant, by)).rowcount
-        self._ids(_COUNT_SESSIONS, sessions_of(turns))
-        self._drop_speakers(forest, speakers)
-        return dropped
-
-    def _drop_speakers(self, forest: ForestId, speakers: Sequence[sa.Row[Any]]) -> None:
         if speakers:
             ids, names = [row.speaker_id for row in speakers], [row.name for row in speakers]
             dropped = self._run(_DROP_SPEAKERS, f=forest, speakers=ids, names=names)
             self._lost += [(row.speaker_id, row.name) for row in dropped]
+        return blanked
 
     def rename_trees(self, forest: ForestId) -> None:
         """No tree is called any more by a name that its speaker has lost in this transaction."""
@@ -348,10 +312,10 @@ class WordRows(BatchRows):
             self._run(_RENAME_TREES, f=forest, speakers=speakers, names=names, keys=keys)
 
     def drop_session(self, session: SessionId) -> int:
-        """Drop a session that has no turn left, and what says that it runs or was delivered; whether it had none."""
-        self._run(_DROP_RUNNING, session=session)
-        self._run(_DROP_DELIVERIES, session=session)
-        return self._run(_DROP_SESSION, session=session).rowcount
+        """Drop a session whose turns are all blank, and what says that it runs or was delivered; how many sessions."""
+        for statement in (_DROP_RUNNING, _DROP_DELIVERIES, *_DROP_SESSION):
+            dropped = self._run(statement, session=session)
+        return dropped.rowcount
 
     def carry_over(self, forest: ForestId, facts: Sequence[TouchedFact]) -> None:
         """Pins, supersessions and ages of facts that were reworded go to those that have their candidates now."""
@@ -383,10 +347,7 @@ class WordRows(BatchRows):
         )
 
     def lock_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
-        """Lock nodes, then the index rows of nodes and payloads, in the order of ids; how many points there are.
-
-        An indexer that is writing one of them now has its lease still, and deletes what it wrote.
-        """
+        """Lock nodes, then the index rows of nodes and payloads, in the order of ids; how many points there are."""
         lock_nodes(self._db, self._tenant, nodes)
         return sum(not row.deleted for row in self._ids(_LOCK_POINTS, [*nodes, *payloads]))
 
@@ -404,14 +365,12 @@ class WordRows(BatchRows):
         return self._ids(_DROP_VISITS, ids).rowcount
 
     def drop_caches(self, forest: ForestId, sessions: Sequence[SessionId], trees: Sequence[TreeId]) -> int:
-        """Drop cached answers of these sessions, and cached summaries of these trees, of merged scenes and of the whole
-        forest; how many."""
+        """Drop cached answers of sessions, cached summaries of trees, merged scenes and the forest; how many."""
         answers = self._delete(m.ExtractionCache.session_id, sessions)
         return answers + self._ids(_DROP_CACHED_SUMMARIES, [*trees, forest], f=forest).rowcount
 
     def drop_windows(self, turns: Sequence[TurnKey]) -> int:
-        """Drop windows of these turns: the summaries of their sessions, and items that refer to them; how
-        many. A window that is being made meanwhile is not stored: that needs the forest."""
+        """Drop the windows of these turns' sessions, and items that refer to the turns; how many."""
         if not turns:
             return 0
         return self._delete(m.SessionWindow.session_id, sessions_of(turns)) + self._turns(_DROP_ITEMS, turns).rowcount
@@ -421,8 +380,7 @@ class WordRows(BatchRows):
         return self._turns(_TIMES, turns, **item_arrays(items)).scalars().all()
 
     def drop_days(self, forest: ForestId, times: Sequence[datetime]) -> int:
-        """Drop the digests of days, weeks, months and years in which one of these times is; how many. A digest that is
-        being made meanwhile is not stored: that needs the forest."""
+        """Drop the digests of days, weeks, months and years in which one of these times is; how many."""
         return self._run(_DROP_DAYS, f=forest, times=list(times)).rowcount
 
     def next_version(self) -> int:
@@ -430,8 +388,7 @@ class WordRows(BatchRows):
         return int(self._db.scalar(sa.text("SELECT nextval('memforest.point_version')")) or 0)
 
     def erased_points(self, forest: ForestId, mark: int, after: UUID | None, limit: int) -> dict[UUID, int]:
-        """The next points of a forest, in the order of ids, that may have what was erased before the mark and that no
-        indexer is writing now, with the versions of their rows."""
+        """The next points, by id, that may have what was erased before the mark and nobody writes now; versions."""
         point = m.IndexRow
         statement = (
             sa.select(point.point_id, point.version)
@@ -458,10 +415,7 @@ class WordRows(BatchRows):
         return [*self._of_forest(forest), erased, m.IndexRow.erased_version < mark]
 
     def confirm(self, points: Mapping[UUID, int], mark: int) -> frozenset[UUID]:
-        """The index has dropped these points: drop the rows of tombstones, and have the other points rewritten.
-
-        Returns those that are rewritten.
-        """
+        """The index has dropped these points: drop tombstones' rows, have the others rewritten; which are."""
         self._ids(_LOCK_POINTS, list(points))
         self._ids(_DROP_TOMBSTONES, list(points), versions=list(points.values()))
         return frozenset(self._ids(_REWRITE, list(points), mark=mark).scalars())

@@ -1,4 +1,4 @@
-"""Checks as SQL: for each the number of items that it checks, and the rows that break its promise, by codes."""
+"""Checks as SQL: the rows that break each promise, by codes."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
@@ -21,13 +21,6 @@ NODES_OF_TREES = "memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND
 
 CLEAN = "n.level > 0 AND n.version = n.clean_version AND NOT n.dead"
 
-COUNT_SESSIONS = f"SELECT count(*) FROM memforest.session s WHERE {SESSIONS}"
-COUNT_CELLS = f"SELECT count(*) FROM memforest.cell c WHERE {CELLS}"
-COUNT_FACTS = f"SELECT count(*) FROM memforest.fact x WHERE {FACTS}"
-COUNT_TREES = f"SELECT count(*) FROM memforest.tree r WHERE {TREES}"
-COUNT_NODES = f"SELECT count(*) FROM {NODES_OF_TREES} WHERE {TREES}"
-COUNT_POINTS = f"SELECT count(*) FROM memforest.index_row i WHERE i.tenant_id = :t AND i.{F}"
-
 
 def codes(**conditions: str) -> str:
     """One row for each condition that is true."""
@@ -35,7 +28,6 @@ def codes(**conditions: str) -> str:
     return f"CROSS JOIN LATERAL (VALUES {rows}) AS broken(yes, what) WHERE broken.yes"
 
 
-_OF_CELLS = "SELECT count(*) FROM memforest.cell c JOIN memforest.{} k ON k.tenant_id = :t AND k.cell_id = c.cell_id"
 SETTLES_S = 60
 """A tree without dirty nodes stops being due right after its last save; a worker that dies in between leaves it due."""
 
@@ -44,11 +36,6 @@ INDEXED_NODES = f"""FROM {NODES_OF_TREES}
 
 TURN_SUMS = """LATERAL (SELECT count(*) AS turns, min(t.ordinal) AS lowest, max(t.ordinal) AS highest
     FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id) t"""
-
-# A deletion goes from the last turn to the first: where the first are gone, the rest came while it was under way.
-CUT = """t.lowest > 0 AND EXISTS (SELECT 1 FROM memforest.maintenance k WHERE k.tenant_id = :t AND k.kind = 'erase'
-    AND k.forest_id = s.forest_id AND k.state = 'done' AND NOT k.arguments ? 'dry_run'
-    AND k.arguments ->> 'target' = 'session' AND k.arguments ->> 'session' = CAST(s.session_id AS text))"""
 
 LOWEST = f"({LOWEST_KEY.time}, {LOWEST_KEY.ordinal}, {LOWEST_KEY.item}, '')"
 KEY = "({0}.key_time, {0}.key_ordinal, {0}.key_item, {0}.key_id)"
@@ -79,44 +66,12 @@ OBJECT = """(CASE i.kind
 
 WITHOUT_ROW = "NOT EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.point_id = {})"
 
-COUNTS = {
-    Check.TURNS: COUNT_SESSIONS,
-    Check.CELLS: COUNT_CELLS,
-    Check.SESSION_COUNTERS: COUNT_SESSIONS,
-    Check.WINDOWS: f"{COUNT_CELLS} AND c.state = 'ready'",
-    Check.OUTCOMES: f"{COUNT_CELLS} AND c.state = 'done'",
-    Check.CANDIDATES: f"{_OF_CELLS.format('candidate')} WHERE {CELLS} AND c.placed",
-    Check.OCCURRENCES: f"{_OF_CELLS.format('occurrence')} WHERE {CELLS}",
-    Check.FACTS: COUNT_FACTS,
-    Check.TREE_HEADS: COUNT_TREES,
-    Check.TREE_NODES: COUNT_NODES,
-    Check.TREE_COUNTERS: COUNT_TREES,
-    Check.PLACEMENTS: f"""SELECT count(*) FROM memforest.tree r
-        JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id WHERE {TREES}""",
-    Check.LEAVES: f"{COUNT_NODES} AND n.level = 0",
-    Check.PLACED_CELLS: f"{COUNT_CELLS} AND c.placed",
-    Check.CHANGES: f"SELECT ({COUNT_SESSIONS}) + ({COUNT_FACTS})",
-    Check.SESSION_WINDOWS: f"""SELECT (SELECT count(*) FROM memforest.session_window w WHERE w.tenant_id = :t AND w.{F})
-        + (SELECT count(*) FROM memforest.window_item i WHERE i.tenant_id = :t AND i.{F})""",
-    Check.CALENDAR: f"SELECT count(*) FROM memforest.calendar_digest g WHERE g.tenant_id = :t AND g.{F}",
-    Check.LEASES: f"SELECT ({COUNT_CELLS}) + ({COUNT_POINTS}) + ({COUNT_NODES})",
-    Check.TASKS: "SELECT count(*) FROM memforest.maintenance k WHERE k.tenant_id = :t",
-    Check.FORESTS: "SELECT count(*) FROM memforest.forest f WHERE f.tenant_id = :t",
-    Check.DUE_TREES: COUNT_TREES,
-    Check.DIRTY_PATHS: f"{COUNT_NODES} AND n.version > n.clean_version AND NOT n.dead",
-    Check.INDEX_ROWS: COUNT_POINTS,
-    Check.UNINDEXED: f"SELECT ({COUNT_CELLS}) + ({COUNT_FACTS}) + (SELECT count(*) {INDEXED_NODES})",
-    Check.ORPHAN_VECTORS: f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.{F}",
-    Check.SUMMARIES: f"{COUNT_NODES} AND {CLEAN}",
-}
-
 VIOLATIONS = {
     Check.TURNS: f"""
     SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {TURN_SUMS}
     {
         codes(
-            deleted_in_part=CUT,
-            gap=f"t.turns > 0 AND (t.lowest <> 0 OR t.highest <> t.turns - 1) AND NOT ({CUT})",
+            gap="t.turns > 0 AND (t.lowest <> 0 OR t.highest <> t.turns - 1)",
             uncovered="EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id"
             " AND NOT t.erased) AND NOT EXISTS (SELECT 1 FROM memforest.cell c"
             " WHERE c.tenant_id = :t AND c.session_id = s.session_id)",
@@ -325,11 +280,7 @@ VIOLATIONS = {
      WHERE {CELLS} AND c.placed AND p.leaf_id IS NULL""",
     # The words of a correction are placed by the reducer, some time after the old ones were superseded.
     Check.CHANGES: f"""
-    SELECT s.session_id AS id, 'words_left' AS what FROM memforest.session s WHERE {SESSIONS} AND EXISTS (
-        SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id AND t.erased
-           AND (t.content, t.name, t.speaker_id, t.metadata) <> ('', '', '', CAST('{{}}' AS jsonb)))
-    UNION ALL
-    SELECT x.fact_id, 'no_successor' FROM memforest.fact x
+    SELECT x.fact_id AS id, 'no_successor' AS what FROM memforest.fact x
      WHERE {FACTS} AND (x.superseded_by IS NULL) <> (x.superseded_at IS NULL)
     UNION ALL
     SELECT x.fact_id, 'no_successor' FROM memforest.fact x

@@ -1,17 +1,21 @@
-"""What each of several processes does on one database: one requests and works, one serves the index, a last one reads the end."""
+"""What each process of a kill point does on one database: one requests and works, one serves the index, one reads the end.
+
+A process records its events, and gets its signal at a chosen one.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 from uuid import UUID, uuid4, uuid5
 
@@ -25,7 +29,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import CallerError, NotFound, QuotaExceeded, RetryableError
 from memforest_core.index.index_opening import open_maintenance
-from memforest_core.index.vector_index import PointKind
+from memforest_core.index.vector_index import Point, PointKey, PointKind, VectorIndex
 from memforest_core.ingest.extract.service import Extracted
 from memforest_core.ingest.reduce.service import Reduced
 from memforest_core.lifecycle.verify.service import open_verification
@@ -37,11 +41,95 @@ from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.harness.end_state import State, end_state
 from tests.harness.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.harness.hashed_words import HashedWords
-from tests.harness.kill_child import ONE_STEP_S, QUEUES, UNDONE, Tape, record_engine, recorded_index
-from tests.harness.kill_operations import BEGUN, CONCURRENT_OPERATIONS, QUIET_S, REQUESTING, Writer
+from tests.harness.kill_operations import BEGUN, OPERATIONS, QUIET_S, REQUESTING, Writer
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.stack import settings_for
 
+COMMITTED = "committed"
+"""The event after a commit; every other one happens before what it names."""
+LABEL_CHARS = 160
+
+
+class Tape:
+    """The events so far: a statement or a commit about to be sent, a commit done, a write of the index before and
+    after it."""
+
+    def __init__(self, kill_at: int | None = None, with_signal: signal.Signals = signal.SIGKILL) -> None:
+        """``kill_at``: the number of the event, from 1, at which this process gets the signal; None for never.
+
+        Only what the thread does that makes the tape counts: the others keep the process alive.
+        """
+        self.events: list[str] = []
+        self._kill_at = kill_at
+        self._signal = with_signal
+        self._running = False
+        self._thread = threading.get_ident()
+
+    def tick(self, what: str) -> None:
+        """The next event, if this is recorded."""
+        if not self._running or threading.get_ident() != self._thread:
+            return
+        self.events.append(what)
+        if len(self.events) == self._kill_at:
+            os.kill(os.getpid(), self._signal)
+
+    @contextmanager
+    def recording(self, on: bool = True) -> Iterator[None]:
+        """Whether what happens inside counts; nothing does before the first block."""
+        before, self._running = self._running, on
+        try:
+            yield
+        finally:
+            self._running = before
+
+
+def record_engine(engine: sa.Engine, tape: Tape) -> None:
+    """Put the statements and commits of an engine on tape."""
+
+    def sent(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        tape.tick(" ".join(statement.split())[:LABEL_CHARS])
+
+    sa.event.listen(engine, "before_cursor_execute", sent)
+    commit: Callable[[Any], None] = engine.dialect.do_commit
+
+    def recorded(connection: Any) -> None:
+        tape.tick("COMMIT")
+        commit(connection)
+        tape.tick(COMMITTED)
+
+    # No event is fired after a commit: the dialect's own method is the one place where it can be seen.
+    engine.dialect.do_commit = recorded  # type: ignore[method-assign, assignment]
+
+
+class _RecordedIndex:
+    """An index whose writes are on tape; everything else is passed on."""
+
+    def __init__(self, index: VectorIndex, tape: Tape) -> None:
+        self._index = index
+        self._tape = tape
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        self._tape.tick(f"index: upsert {len(points)}")
+        self._index.upsert(points)
+        self._tape.tick(f"index: upserted {len(points)}")
+
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        self._tape.tick(f"index: delete {len(keys)}")
+        self._index.delete(keys)
+        self._tape.tick(f"index: deleted {len(keys)}")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+
+def recorded_index(index: VectorIndex, tape: Tape) -> VectorIndex:
+    """The same index, its writes on tape."""
+    return cast(VectorIndex, _RecordedIndex(index, tape))
+
+
+QUEUES = ("extract", "reduce", "refresh", "maintain")
+ONE_STEP_S = 0.000_001
+"""A task's budget: it is handed back after each step, so that points lie between all of them."""
 HEARTBEAT_S = 0.25
 DEAD_AFTER_S = 1.0
 """A process is dead when it was silent for so long; one that is busy must not be."""
@@ -73,6 +161,15 @@ _HURRY = tuple(
         ("index_row", "available_at", " AND state = 'ready'"),
         ("cell", "available_at", " AND state = 'ready'"),
     )
+)
+
+UNDONE = sa.text(
+    """
+    SELECT (SELECT count(*) FROM memforest.cell WHERE NOT placed AND state <> 'dead')
+         + (SELECT count(*) FROM memforest.tree WHERE due_at IS NOT NULL)
+         + (SELECT count(*) FROM memforest.index_row WHERE state IN ('ready', 'running'))
+         + (SELECT count(*) FROM memforest.maintenance WHERE state IN ('ready', 'running') AND kind <> 'vacuum')
+    """
 )
 
 
@@ -164,6 +261,9 @@ class Process:
         sa.event.listen(services.engine, "before_cursor_execute", _end_open_transactions, retval=True)
         # A vacuum changes no row, and waits for the transaction that a stopped process has open: it stays waiting.
         handlers = services.lifecycle.handlers()
+        for name in part.operations:
+            if name in OPERATIONS:
+                handlers |= OPERATIONS[name].handlers(services)
         del handlers[OperationKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
         services.maintenance = open_maintenance(
@@ -179,7 +279,7 @@ class Process:
 
     def ask(self, name: str, asker: str) -> str:
         """Ask for an operation as a careful caller: again while it has to wait. The code of a refusal, or nothing."""
-        operation, refusal = CONCURRENT_OPERATIONS[name], ""
+        operation, refusal = OPERATIONS[name], ""
         REQUESTING.set(asker)
         for _ in range(ROUNDS):
             try:
@@ -298,7 +398,7 @@ def _serve(part: Part) -> None:
 def _prepare(process: Process) -> Reported:
     """What operations find when they begin."""
     for name in dict.fromkeys(process.part.operations):
-        prepare = CONCURRENT_OPERATIONS[name].prepare
+        prepare = OPERATIONS[name].prepare
         if prepare is not None:
             prepare(process.services, process.directory)
             process.rest()
@@ -356,7 +456,7 @@ def _read_end(process: Process) -> Reported:
     # Who requested what is compared by itself: an operation may be refused in one run and find nothing in another.
     del state["audit"], state["task"]
     for name in dict.fromkeys(process.part.operations):
-        state[f"seen by {name}"] = sorted(CONCURRENT_OPERATIONS[name].seen(services, process.directory))
+        state[f"seen by {name}"] = sorted(OPERATIONS[name].seen(services, process.directory))
     entries = [entry for entry in reversed(services.operations.audit(tenant)) if entry.actor in process.part.askers]
     requested = [entry for entry in entries if entry.outcome == "requested"]
     report = open_verification(services.engine, services.index, services.settings).run()
