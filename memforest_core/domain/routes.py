@@ -34,6 +34,10 @@ class Verb(StrEnum):
     DELETE = "DELETE"
 
 
+READ, WRITE, ADMIN = Scope
+GET, POST, PUT, DELETE = Verb
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One operation: its name among the methods of ``MemForest``, and where it is reached below ``/v1``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memforest_core.domain.operation_rules import OperationKind
-from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.domain.routes import ADMIN, GET, POST, PUT, READ, WRITE, Route
 
 _ALICE = {"owner": "alice"}
 _SESSION = {**_ALICE, "session": "2026-05-20"}
@@ -13,30 +13,23 @@ _MERGING = ("sources", "into")
 ROUTES = (
     Route(
         "lifecycle.forget",
-        Verb.POST,
+        POST,
         "/operations/erase",
-        Scope.WRITE,
+        WRITE,
         service="erasure.ask",
         starts=OperationKind.ERASE,
         example={**_ALICE, "session": "2026-05-21", "dry_run": True},
     ),
-    Route("lifecycle.receipt", Verb.GET, "/operations/{operation}/receipt", Scope.READ, service="erasure", owners=()),
-    Route(
-        "lifecycle.correct",
-        Verb.POST,
-        "/operations/correct",
-        Scope.WRITE,
-        service="correction",
-        starts=OperationKind.CORRECT,
-    ),
-    Route("lifecycle.pin", Verb.POST, "/operations/pin", Scope.WRITE, example=_SESSION),
-    Route("lifecycle.unpin", Verb.POST, "/operations/unpin", Scope.WRITE, example=_SESSION),
-    Route("lifecycle.pins", Verb.GET, "/pins", Scope.READ, service="correction", example=_ALICE),
+    Route("lifecycle.receipt", GET, "/operations/{operation}/receipt", READ, service="erasure", owners=()),
+    Route("lifecycle.correct", POST, "/operations/correct", WRITE, service="correction", starts=OperationKind.CORRECT),
+    Route("lifecycle.pin", POST, "/operations/pin", WRITE, example=_SESSION),
+    Route("lifecycle.unpin", POST, "/operations/unpin", WRITE, example=_SESSION),
+    Route("lifecycle.pins", GET, "/pins", READ, service="correction", example=_ALICE),
     Route(
         "lifecycle.merge",
-        Verb.POST,
+        POST,
         "/operations/merge",
-        Scope.ADMIN,
+        ADMIN,
         service="merging.ask",
         starts=OperationKind.MERGE,
         owners=_MERGING,
@@ -44,44 +37,28 @@ ROUTES = (
     ),
     Route(
         "lifecycle.merge_conflicts",
-        Verb.POST,
+        POST,
         "/merge/conflicts",
-        Scope.ADMIN,
+        ADMIN,
         service="merging.conflicts",
         owners=_MERGING,
         example=_MERGED,
     ),
-    Route(
-        "lifecycle.rematerialize_plan", Verb.POST, "/rebuild/plan", Scope.ADMIN, example={**_ALICE, "summaries": True}
-    ),
-    Route(
-        "lifecycle.rematerialize", Verb.POST, "/operations/rebuild", Scope.ADMIN, example={**_ALICE, "dry_run": True}
-    ),
+    Route("lifecycle.rematerialize_plan", POST, "/rebuild/plan", ADMIN, example={**_ALICE, "summaries": True}),
+    Route("lifecycle.rematerialize", POST, "/operations/rebuild", ADMIN, example={**_ALICE, "dry_run": True}),
     Route(
         "lifecycle.rematerialize_abandon",
-        Verb.POST,
+        POST,
         "/rebuild/abandon",
-        Scope.ADMIN,
+        ADMIN,
         service="rematerializing.abandon",
         example=_ALICE,
     ),
     Route(
-        "lifecycle.set_policy",
-        Verb.PUT,
-        "/policies",
-        Scope.ADMIN,
-        service="retention",
-        example={**_ALICE, "max_age_days": 365},
+        "lifecycle.set_policy", PUT, "/policies", ADMIN, service="retention", example={**_ALICE, "max_age_days": 365}
     ),
-    Route("lifecycle.clear_policy", Verb.POST, "/policies/clear", Scope.ADMIN, service="retention", example=_ALICE),
-    Route("lifecycle.policies", Verb.GET, "/policies", Scope.ADMIN, service="retention", owners=()),
-    Route("lifecycle.apply_policy", Verb.POST, "/operations/retain", Scope.ADMIN, example={"dry_run": True}),
-    Route(
-        "lifecycle.preview_policy",
-        Verb.GET,
-        "/policies/preview",
-        Scope.ADMIN,
-        service="retention.preview",
-        example=_ALICE,
-    ),
+    Route("lifecycle.clear_policy", POST, "/policies/clear", ADMIN, service="retention", example=_ALICE),
+    Route("lifecycle.policies", GET, "/policies", ADMIN, service="retention", owners=()),
+    Route("lifecycle.apply_policy", POST, "/operations/retain", ADMIN, example={"dry_run": True}),
+    Route("lifecycle.preview_policy", GET, "/policies/preview", ADMIN, service="retention.preview", example=_ALICE),
 )

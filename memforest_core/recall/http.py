@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.domain.routes import GET, POST, READ, Route
 
 _QUESTION = {"owner": "alice", "question": "Where does Alice live?"}
 _OWNERS = ("owner", "owners")
 
 ROUTES = (
-    Route("recall", Verb.POST, "/recall", Scope.READ, service="recall", owners=_OWNERS, example=_QUESTION | {"k": 5}),
+    Route("recall", POST, "/recall", READ, service="recall", owners=_OWNERS, example=_QUESTION | {"k": 5}),
     Route(
         "recall_many",
-        Verb.POST,
+        POST,
         "/recall/many",
-        Scope.READ,
+        READ,
         owners=("questions",),
         example={"questions": [list(_QUESTION.values())], "k": 5},
     ),
-    Route("answer", Verb.POST, "/answer", Scope.READ, service="contextual_answers", owners=_OWNERS, example=_QUESTION),
-    Route(
-        "timeline",
-        Verb.GET,
-        "/timeline",
-        Scope.READ,
-        service="timeline",
-        example={"owner": "alice", "attribute": "residence"},
-    ),
+    Route("answer", POST, "/answer", READ, service="contextual_answers", owners=_OWNERS, example=_QUESTION),
+    Route("timeline", GET, "/timeline", READ, service="timeline", example={"owner": "alice", "attribute": "residence"}),
 )

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.domain.routes import ADMIN, GET, POST, READ, WRITE, Route
 
 ROUTES = (
-    Route("lifecycle.operations", Verb.GET, "/operations", Scope.READ, service="operations.list", owners=()),
-    Route("lifecycle.operation", Verb.GET, "/operations/{operation}", Scope.READ, service="operations.get", owners=()),
-    Route(
-        "lifecycle.wait",
-        Verb.GET,
-        "/operations/{operation}/wait",
-        Scope.READ,
-        service="operations.wait_steps",
-        owners=(),
-    ),
-    Route(
-        "lifecycle.ended",
-        Verb.GET,
-        "/operations/{operation}/ended",
-        Scope.READ,
-        service="operations.ended_steps",
-        owners=(),
-    ),
-    Route("lifecycle.cancel", Verb.POST, "/operations/{operation}/cancel", Scope.WRITE, owners=()),
-    Route("lifecycle.audit", Verb.GET, "/audit", Scope.ADMIN, service="operations"),
-    Route("dead.list", Verb.GET, "/dead", Scope.ADMIN),
-    Route("dead.show", Verb.GET, "/dead/{id_}", Scope.ADMIN, owners=()),
-    Route("dead.retry", Verb.POST, "/dead/retry", Scope.ADMIN, owners=()),
-    Route("dead.retry_all", Verb.POST, "/dead/retry-all", Scope.ADMIN),
-    Route("dead.discard", Verb.POST, "/dead/discard", Scope.ADMIN, owners=()),
+    Route("lifecycle.operations", GET, "/operations", READ, service="operations.list", owners=()),
+    Route("lifecycle.operation", GET, "/operations/{operation}", READ, service="operations.get", owners=()),
+    Route("lifecycle.wait", GET, "/operations/{operation}/wait", READ, service="operations.wait_steps", owners=()),
+    Route("lifecycle.ended", GET, "/operations/{operation}/ended", READ, service="operations.ended_steps", owners=()),
+    Route("lifecycle.cancel", POST, "/operations/{operation}/cancel", WRITE, owners=()),
+    Route("lifecycle.audit", GET, "/audit", ADMIN, service="operations"),
+    Route("dead.list", GET, "/dead", ADMIN),
+    Route("dead.show", GET, "/dead/{id_}", ADMIN, owners=()),
+    Route("dead.retry", POST, "/dead/retry", ADMIN, owners=()),
+    Route("dead.retry_all", POST, "/dead/retry-all", ADMIN),
+    Route("dead.discard", POST, "/dead/discard", ADMIN, owners=()),
 )

@@ -123,12 +123,6 @@ def shape(address: str) -> tuple[str, str, tuple[str, ...]]:
     return parts.path, query.get("owner", [""])[0], tuple(sorted(query))
 
 
-def one(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
-    assert found is not None, f"{pattern} is not in {text}"
-    return html.unescape(found[1])
-
-
 def fact_of(stack: Stack, owner: str, words: str) -> str:
     return next(str(fact.id) for fact in stack.memory.facts(owner).items if words in fact.text)
 
@@ -220,28 +214,6 @@ def test_every_page_that_is_linked_can_be_seen_and_follows_the_policy(calm: Site
 
     assert {path for path, _, _ in seen} == set(PAGES)
     assert {owner for path, owner, _ in seen if path == "/session"} == {"bob", "carol", EVIL}
-
-
-def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin: httpx.Client) -> None:
-    """Given a fact, then its page leads to the turn that says it; when it is forgotten, there is a receipt and no
-    page."""
-    fact = fact_of(stack, "bob", "Davis")
-    page = admin.get(href("/fact", owner="bob", fact=fact)).text
-    session = admin.get(one(page, r'href="(/session\?[^"#]+)#wanted"')).text
-    assert "I live in Davis." in one(session, r'(?s)id="wanted">(.+?)</article>')
-
-    confirm = admin.get(href("/forget", owner="bob", fact=fact)).text
-    assert "Davis" in confirm
-    requested = admin.post("/forget", data={"owner": "bob", "fact": fact}, headers=OWN)
-    waiting = admin.get(requested.headers["location"]).text
-    assert 'hx-trigger="every 1s"' in waiting
-    stack.drive()
-
-    done = admin.get(requested.headers["location"]).text
-    assert "clean: nothing refers to it" in done
-    assert "hx-trigger" not in done
-    assert admin.get(href("/fact", owner="bob", fact=fact)).status_code == 404
-    assert [entry.actor for entry in stack.memory.lifecycle.audit("bob", action="erase")][-1] == "looker: explorer"
 
 
 def test_counting_takes_nothing(stack: Stack, admin: httpx.Client) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.domain.routes import ADMIN, GET, POST, PUT, READ, WRITE, Route
 
 ROUTES = (
     Route(
         "enqueue",
-        Verb.POST,
+        POST,
         "/sessions",
-        Scope.WRITE,
+        WRITE,
         example={
             "owner": "alice",
             "session_id": "2026-05-20",
@@ -22,9 +22,9 @@ ROUTES = (
     ),
     Route(
         "append",
-        Verb.POST,
+        POST,
         "/turns",
-        Scope.WRITE,
+        WRITE,
         example={
             "owner": "alice",
             "session_id": "2026-05-21",
@@ -32,25 +32,15 @@ ROUTES = (
             "close": True,
         },
     ),
-    Route("status", Verb.GET, "/sessions/status", Scope.READ, example={"owner": "alice", "session_id": "2026-05-20"}),
+    Route("status", GET, "/sessions/status", READ, example={"owner": "alice", "session_id": "2026-05-20"}),
     Route(
-        "wait",
-        Verb.GET,
-        "/sessions/wait",
-        Scope.READ,
-        example={"owner": "alice", "session_id": "2026-05-20", "stage": "facts"},
+        "wait", GET, "/sessions/wait", READ, example={"owner": "alice", "session_id": "2026-05-20", "stage": "facts"}
     ),
-    Route("flush", Verb.POST, "/flush", Scope.READ, example={"owner": "alice"}),
-    Route("session_start", Verb.POST, "/running/start", Scope.WRITE, example={"owner": "alice"}),
-    Route(
-        "session_switch",
-        Verb.POST,
-        "/running/switch",
-        Scope.WRITE,
-        example={"owner": "alice", "session_id": "2026-05-20"},
-    ),
-    Route("session_close", Verb.POST, "/running/close", Scope.WRITE, example={"owner": "alice"}),
-    Route("session_current", Verb.GET, "/running", Scope.READ, example={"owner": "alice"}),
-    Route("quota", Verb.GET, "/quota", Scope.READ, owners=()),
-    Route("set_limits", Verb.PUT, "/quota", Scope.ADMIN, owners=(), example={"limits": {"max_waiting_cells": 10000}}),
+    Route("flush", POST, "/flush", READ, example={"owner": "alice"}),
+    Route("session_start", POST, "/running/start", WRITE, example={"owner": "alice"}),
+    Route("session_switch", POST, "/running/switch", WRITE, example={"owner": "alice", "session_id": "2026-05-20"}),
+    Route("session_close", POST, "/running/close", WRITE, example={"owner": "alice"}),
+    Route("session_current", GET, "/running", READ, example={"owner": "alice"}),
+    Route("quota", GET, "/quota", READ, owners=()),
+    Route("set_limits", PUT, "/quota", ADMIN, owners=(), example={"limits": {"max_waiting_cells": 10000}}),
 )
