@@ -47,7 +47,7 @@ MEASURED = (
     " that gives them, its embedding included; query_k_ms: one of memforest for the configured k, asked after it;"
     " neither of rows that differ in weights or trees."
     " memforest: the configured settings in embedding mode; memforest:no-<signal>: that weight is 0;"
-    " memforest:trees=...: those families of trees only; ours: rows that need MemForest. comparison: with the foreign"
+    " ours: rows that need MemForest. comparison: with the foreign"
     " baseline that delivers the largest share, comparison_recall: by recall, by_type: each baseline by share; paired"
     " differences in points with a 95% percentile bootstrap interval, conversations drawn, 2,000 draws."
     " adds: memforest minus each variant in the same way, and with questions drawn."

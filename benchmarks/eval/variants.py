@@ -16,36 +16,7 @@ from memforest_core.settings import OFFLINE, WEIGHTS, LlmSettings, RecallSetting
 
 MEMFOREST = "memforest"
 DEFAULT_MODE = "embedding"
-PARTS = "parts"
-"""The parts that were added one after the other."""
-GROUPS = ("none", "modes", "signals", "trees", PARTS, "all")
-TREES: Mapping[str, tuple[str, ...]] = {
-    "all": ("session", "entity", "scene"),
-    "entity": ("entity",),
-    "scene": ("scene",),
-    "session+entity": ("session", "entity"),
-    "session+scene": ("session", "scene"),
-    "entity+scene": ("entity", "scene"),
-}
-SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "related": {"weights": {"related": 0.0}},
-    "series": {"weights": {"series": 0.0}},
-    "exact": {"weights": {"exact": 0.0}},
-    "tokens": {"weights": {"tokens": 0.0}},
-    "answer": {"weights": {"answer": 0.0}},
-    "unread": {"weights": {"unread": 0.0}},
-    "neighbour": {"weights": {"neighbour": 0.0}},
-    "next-but-one": {"weights": {"next_but_one": 0.0}},
-    "current": {"weights": {"current": 0.0}},
-}
-"""The parts that a setting switches off, with what it is set to."""
-NO_VOTES = "no-votes"
-"""Trees bring candidates, and none of their levels votes."""
-VOTES = ("interval", "root")
-"""The levels of session trees that vote: the lowest node above a cell and the root."""
-LEAST_BROWSING = "least-browsing"
-"""All levels vote, and as few nodes are browsed as the settings allow."""
-_BROWSED_LEAST: Mapping[str, object] = {"embedding_tree_limit": 2, "embedding_beam": 1}
+GROUPS = ("none", "modes", "signals", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +48,6 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
         chosen += [
             Variant(f"{MEMFOREST}:no-{name.replace('_', '-')}", recall={"weights": {name: 0.0}}) for name in WEIGHTS
         ]
-    if group in {PARTS, "all"}:
-        given = {one.name for one in chosen}
-        parts = [Variant(f"{MEMFOREST}:no-{name}", recall=settings) for name, settings in SETTINGS.items()]
-        chosen += [one for one in parts if one.name not in given]
-    if group in {"trees", "all"}:
-        chosen += [
-            Variant(f"{MEMFOREST}:trees={name}", recall={"embedding_trees": trees}) for name, trees in TREES.items()
-        ]
-        chosen.append(Variant(f"{MEMFOREST}:{NO_VOTES}", recall={"weights": dict.fromkeys(VOTES, 0.0)}))
-        chosen.append(Variant(f"{MEMFOREST}:{LEAST_BROWSING}", recall=_BROWSED_LEAST))
     return chosen
 
 

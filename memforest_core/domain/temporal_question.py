@@ -254,12 +254,11 @@ class Series(StrEnum):
     """The current one."""
     BEFORE = "before"
     AFTER = "after"
+    BETWEEN = "between"
     ENDS = "ends"
-    """Those that tell of it at all: how long it lasted."""
+    """Those that tell of it at all: how long it lasted, how often it happens."""
     ALL = "all"
     """Each of them: which ones, how many."""
-    OFTEN = "often"
-    """Those that tell how often it happens."""
 
 
 _OF_ORDER = {
@@ -267,6 +266,7 @@ _OF_ORDER = {
     Order.LATEST: Series.LATEST,
     Order.BEFORE: Series.BEFORE,
     Order.AFTER: Series.AFTER,
+    Order.BETWEEN: Series.BETWEEN,
     Order.DURATION: Series.ENDS,
 }
 
@@ -281,7 +281,7 @@ def series_of(question: str) -> Series | None:
     text = without_dates(question)
     spoken = [words.series for words in words_of(question)]
     if any(words.often.search(text) for words in spoken):
-        return Series.OFTEN
+        return Series.ENDS
     order = order_of(question).order
     if order is not Order.NONE:
         return _OF_ORDER.get(order)
@@ -293,20 +293,6 @@ def series_of(question: str) -> Series | None:
 def lists_all(question: str) -> bool:
     """Whether a question wants all of several things, so that more of them are an answer too."""
     return series_of(question) is Series.ALL
-
-
-def says_how_often(text: str, question: str) -> bool:
-    """Whether a text says how often something happens, in the words of a question's language."""
-    return any(words.series.frequency.search(text) for words in words_of(question))
-
-
-def names_only_a_time(question: str, names: Collection[str]) -> bool:
-    """Whether a question wants nothing but a time: no term is left of it without dates, ``names`` and "happen"."""
-    text = without_dates(question)
-    if text == question:
-        return False
-    happening = {term for words in words_of(question) for term in terms(words.series.happening, words.language)}
-    return frozenset(terms(text)) <= happening | set(names)
 
 
 def as_subject(question: str, names: Iterable[tuple[int, int]]) -> str:

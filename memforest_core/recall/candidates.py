@@ -1,26 +1,23 @@
-"""Reads the candidates of a recall from the store: cells, their turns and facts, and the session trees above them."""
+"""Reads the candidates of a forest from the store: cells, their turns and facts, and the roots of their sessions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from heapq import nlargest
 from uuid import UUID
 
-from memforest_core.domain.ids import FactId, TenantId, TreeKind
+from memforest_core.domain.ids import FactId, SessionId, TenantId
 from memforest_core.domain.scoring import Scores, Weights, floor_of, fused
 from memforest_core.domain.text import terms
-from memforest_core.domain.turns import Role
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.browse import Browsed
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import Above, CellRef, FactHead, Link, States, TextsById, TurnHead, TurnKey
-from memforest_core.recall.request import ALWAYS, Bounds, Request, touches
+from memforest_core.recall.records import CellRef, FactHead, Link, States, TextsById, TurnHead, TurnKey
+from memforest_core.recall.request import ALWAYS, Bounds, Request
 from memforest_core.recall.rows.recall_rows import RecallRows
-from memforest_core.recall.signal_table import Candidate
 from memforest_core.store.owners import ForestRef
 
 OCCURRENCES_PER_FACT = 4
@@ -38,8 +35,8 @@ class Candidates:
     heads: Mapping[FactId, FactHead]
     sentences: bool
     """Whether facts are delivered as evidence items; else each only points to its turn."""
-    sessions: Mapping[UUID, tuple[UUID, UUID]] = field(default_factory=dict)
-    """By cell, the lowest node above it in its session's tree and that tree's root."""
+    roots: Mapping[SessionId, UUID] = field(default_factory=dict)
+    """The roots of the trees of sessions."""
     corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
     """The facts that correct what each turn says."""
 
@@ -62,7 +59,7 @@ class Candidates:
         """Every point whose score counts for some candidate, with its kind."""
         voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
         voters.update((link.fact_id, PointKind.FACT) for link in self.links)
-        voters.update((node, PointKind.NODE) for nodes in self.sessions.values() for node in nodes)
+        voters.update((root, PointKind.NODE) for root in self.roots.values())
         return voters
 
 
@@ -85,47 +82,38 @@ class Scope:
     search: IndexSearch = field(init=False)
     candidates: Candidates = field(init=False)
     browsed: Browsed = field(default_factory=Browsed)
-    above: list[Above] = field(default_factory=list)
-    """What is above the hits of the flat search."""
-    links: list[Link] = field(default_factory=list)
-    """Where the facts among the hits were said."""
     outside_cells: Mapping[UUID, float] = field(default_factory=dict)
     """Cells that are not in the index, too new or cold, with how much of the question each has, in (0, 1]."""
     outside_facts: Mapping[UUID, float] = field(default_factory=dict)
     """The same of facts of cold topics."""
     near: Mapping[FactId, float] = field(default_factory=dict)
     """How near facts are to a question about a series of statements; empty for most questions."""
-    texts: dict[UUID, str] = field(default_factory=dict)
+    texts: TextsById = field(default_factory=dict)
     """The texts of the best cell and the best fact by words."""
+    said: dict[TurnKey, str] = field(default_factory=dict)
+    """The contents of turns that were read."""
 
     def held(self, question: Question) -> float:
         """How much of the question's words the best hit by words has, from 0 to 1."""
         most = max((len(question.held(terms(text))) for text in self.texts.values()), default=0)
         return most / max(1, len(question.wanted))
 
+    def read_turns(self, rows: RecallRows, keys: Iterable[TurnKey]) -> Mapping[TurnKey, str]:
+        """The contents of these turns and of those read before; each is read once."""
+        if missing := [key for key in dict.fromkeys(keys) if key not in self.said]:
+            found = rows.one(rows.turn_texts(missing))
+            self.said |= found
+        return self.said
+
 
 def read_candidates(
-    rows: RecallRows,
-    forest: ForestRef,
-    request: Request,
-    bounds: Bounds,
-    cells: Iterable[UUID],
-    said: Sequence[Link],
-    above: Iterable[Above],
-    *,
-    sentences: bool,
-    session_trees: bool,
+    rows: RecallRows, scope: Scope, request: Request, cells: Iterable[UUID], said: Sequence[Link], *, sentences: bool
 ) -> Candidates:
-    """Read the cells, those in which facts are ``said``, all their facts, and what is above them in the trees of their
-    sessions as far as that is not known from ``above``."""
-    until = bounds.said_until
+    """Read the cells, those in which facts are ``said``, all their facts, and the roots of their sessions' trees."""
+    bounds = scope.bounds
     wanted = list(dict.fromkeys([*cells, *(link.cell_id for link in said)]))
-    placed = [each for each in above if session_trees and each.kind is TreeKind.SESSION]
-    missing = set(wanted).difference(each.payload for each in placed) if session_trees else ()
-    (known, heads_of_turns), occurrences, others = rows.together(
-        rows.cells(forest.id, wanted),
-        rows.links_of_cells(wanted, until),
-        rows.lowest_above([cell for cell in wanted if cell in missing], frozenset({TreeKind.SESSION})),
+    (known, heads_of_turns), occurrences = rows.together(
+        rows.cells(scope.forest.id, wanted), rows.links_of_cells(wanted, bounds.said_until)
     )
     found: dict[UUID, CellRef] = {cell.id: cell for cell in known}
     if len(found) < len(wanted):
@@ -143,7 +131,7 @@ def read_candidates(
         links=links,
         heads={head.id: head for head in heads},
         sentences=sentences,
-        sessions={each.payload: (each.lowest, each.root) for each in (*placed, *others) if each.payload in found},
+        roots={cell.session_id: cell.root for cell in known if cell.root is not None} if request.session_trees else {},
         corrections=_corrections(occurrences),
     )
 
@@ -178,70 +166,9 @@ def shortlist(
     return list(dict.fromkeys([*required, *nlargest(most, total, key=total.__getitem__)]))
 
 
-def table_rows(
-    candidates: Candidates, scope: int, question: Question, owner: str, bounds: Bounds, given: Mapping[UUID, int]
-) -> list[Candidate]:
-    """The candidates of a forest within the bounds, as rows of the table; ``given`` are the positions that a chat model
-    gave to cells and facts, 0 the best.
-
-    A turn competes with its own text; in addition each sentence that a model wrote about it competes for itself.
-    """
-    said = candidates.facts_by_turn()
-    named: dict[tuple[str, str], bool] = {}
-    timed, limited = bounds.between != ALWAYS or bounds.about != ALWAYS, bounds.limited
-    found: dict[tuple[UUID | None, tuple[UUID, int, int]], Candidate] = {}
-    for cell in candidates.cells.values():
-        interval, root = candidates.sessions.get(cell.id, (None, None))
-        for key in cell_turns(cell):
-            head = candidates.turns.get(key)
-            if head is None or (limited and not bounds.allow(head)):
-                continue
-            facts = said.get(key, [])
-            written = [fact for fact in facts if candidates.writes(fact)] if candidates.sentences else []
-            pointing = [fact for fact in facts if not candidates.writes(fact)] if written else facts
-            who = (head.speaker_id, head.name)
-            if who not in named:
-                named[who] = (question.first_person and head.speaker_id == owner) or question.names(head.name)
-            place = (cell.session_id, key[1], cell.char_start or 0)
-            before = candidates.turns.get((cell.session_id, key[1] - 1))
-            answers = before is not None and before.is_question and before.speaker_id != head.speaker_id
-            for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
-                spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices])) if timed else []
-                if timed and not touches(spans, bounds.between):
-                    continue
-                found[fact, place] = Candidate(
-                    scope=scope,
-                    place=place,
-                    cell=cell.id,
-                    facts=tuple(voices),
-                    turn=head,
-                    interval=interval,
-                    root=root,
-                    named_speaker=named[who],
-                    in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
-                    position=_position(given, (cell.id, *voices)) if given else None,
-                    fact=fact,
-                    answers=answers,
-                    unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
-                )
-    return list(found.values())
-
-
 def cell_turns(cell: CellRef) -> list[TurnKey]:
     """The turns of a cell."""
     return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]
-
-
-def _position(given: Mapping[UUID, int], points: Iterable[UUID]) -> int | None:
-    return min((given[id_] for id_ in points if id_ in given), default=None)
-
-
-def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:
-    """When a turn was said, and when what its facts say happened."""
-    yield head.occurred_at, head.occurred_at
-    for fact in facts:
-        if fact is not None and fact.time_start is not None and fact.time_end is not None:
-            yield fact.time_start, fact.time_end
 
 
 def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
@@ -269,8 +268,7 @@ def recall(
 ) -> None:
     """Print the evidence for a question: its time, by whom, where, and why it was found."""
     with opened_memory(data) as memory:
-        # It shows why each piece was found.
-        result = replace(memory.services.recall, explains=True).recall(
+        result = memory.services.recall.recall(
             memory.tenant,
             owner[0],
             question,

@@ -17,9 +17,7 @@ from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, Pa
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TreeKind
 from memforest_core.domain.rendering import turn_line
-from memforest_core.domain.scoring import same_words
 from memforest_core.domain.temporal_question import lists_all
-from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Reranker, failed_call
@@ -29,7 +27,7 @@ from memforest_core.recall.request import Request
 from memforest_core.recall.retrieve import Clock
 from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from memforest_core.recall.score import Pool
-from memforest_core.recall.signal_table import Candidate, Table
+from memforest_core.recall.table import Table
 from memforest_core.recall.temporal import SERIES
 from memforest_core.settings import RecallSettings
 
@@ -92,7 +90,7 @@ class Deliverer:
         budget = inf if request.max_tokens is None or self.reranker else request.max_tokens * CHARS_PER_TOKEN
         items: Found = []
         for number, scope in enumerate(pool.scopes):
-            own = [at for at in chosen if table.rows[at].scope == number]
+            own = [at for at in chosen if table.scope[at] == number]
             if own:
                 with self.store.recalling(scope.tenant) as rows:
                     resolver = Resolver(rows, scope, table, self.settings)
@@ -100,7 +98,7 @@ class Deliverer:
         if not pool.alone:
             outside = {item.id: item for item in pool.items}
             for at in chosen:
-                if (item := outside.get(table.rows[at].cell)) is not None:
+                if (item := outside.get(table.cell[at])) is not None:
                     evidence = replace(item.evidence, score=float(table.score[at]), signals=table.signals_of(at))
                     items.append((at, evidence))
             rank = {at: place for place, at in enumerate(chosen)}
@@ -193,12 +191,13 @@ class Resolver:
         """The first ``k`` different items, best first; of a budget of ``max_chars`` hardly more than it has."""
         most = max_chars + MORE_CHARS
         found: Found = []
-        seen: dict[tuple[str, str], list[tuple[str, frozenset[str]]]] = defaultdict(list)
+        seen: set[tuple[str, str, str]] = set()
         repeated: Counter[FactId] = Counter()
         for at, content, facts in self._read(ranking[: SPARE * k]):
             item = None if content is None else self._evidence(at, content, facts)
-            if item is None or self._is_repeated(item, seen[item.speaker, item.time_label]):
+            if item is None or (said := (item.speaker, item.time_label, item.text)) in seen:
                 continue
+            seen.add(said)
             if item.fact_ids and min(repeated[fact] for fact in item.fact_ids) >= PER_FACT:
                 continue
             repeated.update(item.fact_ids)
@@ -211,26 +210,26 @@ class Resolver:
 
     def _read(self, ranking: Sequence[int]) -> Iterator[tuple[int, str | None, Mapping[UUID, FactText]]]:
         """The candidates with their turns' texts and their facts."""
-        corrections, until = self.scope.candidates.corrections, self.scope.bounds.said_until
+        corrections, until, table = self.scope.candidates.corrections, self.scope.bounds.said_until, self.table
         for start in range(0, len(ranking), AT_ONCE):
-            chosen = [(at, self.table.rows[at]) for at in ranking[start : start + AT_ONCE]]
-            wanted = [fact for _, row in chosen for fact in row.facts]
-            wanted += [fact for _, row in chosen for fact in corrections.get(row.key, ())]
-            texts, read = self.rows.together(
-                self.rows.turn_texts(list(dict.fromkeys(row.key for _, row in chosen))),
-                self.rows.facts(self.scope.forest.id, list(dict.fromkeys(wanted)), until),
+            chosen = ranking[start : start + AT_ONCE]
+            wanted = [fact for at in chosen for fact in (*table.facts[at], *corrections.get(table.key(at), ()))]
+            unread = [key for key in dict.fromkeys(map(table.key, chosen)) if key not in self.scope.said]
+            said, read = self.rows.together(
+                self.rows.turn_texts(unread), self.rows.facts(self.scope.forest.id, list(dict.fromkeys(wanted)), until)
             )
+            self.scope.said |= said
             facts = facts_with_successors(self.rows, self.scope.forest.id, read, until)
-            yield from ((at, texts.get(row.key), facts) for at, row in chosen)
+            yield from ((at, self.scope.said.get(table.key(at)), facts) for at in chosen)
 
     def _evidence(self, at: int, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One item without its path; None when its fact was deleted."""
-        row, candidates = self.table.rows[at], self.scope.candidates
-        cell, head = candidates.cells[row.cell], candidates.turns[row.key]
-        stated = [facts[fact] for fact in row.facts if fact in facts]
+        table, candidates = self.table, self.scope.candidates
+        cell, head = candidates.cells[table.cell[at]], candidates.turns[table.key(at)]
+        stated = [facts[fact] for fact in table.facts[at] if fact in facts]
         turns, corrected = [head], False
         span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
-        if row.fact is not None:
+        if table.fact[at] is not None:
             if not stated:
                 return None
             fact, said = stated[0], stated[0].statement
@@ -241,7 +240,7 @@ class Resolver:
             text, kind = turn_line(head.name, content[cell.char_start : cell.char_end]), EvidenceKind.CELL
         else:
             text = turn_line(head.name, content)
-        right = [] if row.fact is not None else self._right(row, facts)
+        right = [] if table.fact[at] is not None else self._right(at, facts)
         if right:
             corrected = True
             text = with_corrections(text, [dated_text(fact.statement, self._zone) for fact in right])
@@ -249,9 +248,9 @@ class Resolver:
         dated = [fact.statement.time for fact in stated if fact.statement.time.known]
         return replace(
             self._item(text, span, kind, head, turns),
-            score=float(self.table.score[at]),
+            score=float(table.score[at]),
             fact_ids=tuple(fact.id for fact in stated),
-            signals=self.table.signals_of(at),
+            signals=table.signals_of(at),
             event=dated[0] if dated else UNKNOWN_TIME,
             corrected=corrected,
             pinned=any(fact.pinned for fact in stated),
@@ -277,10 +276,10 @@ class Resolver:
             channel=head.channel,
         )
 
-    def _right(self, row: Candidate, facts: Mapping[UUID, FactText]) -> list[FactText]:
+    def _right(self, at: int, facts: Mapping[UUID, FactText]) -> list[FactText]:
         """The facts that correct a turn."""
-        found = last_corrections(self.scope.candidates.corrections.get(row.key, ()), facts)
-        links = ((fact, self._links.get((fact.id, CellId(row.cell)))) for fact in found)
+        found = last_corrections(self.scope.candidates.corrections.get(self.table.key(at), ()), facts)
+        links = ((fact, self._links.get((fact.id, CellId(self.table.cell[at])))) for fact in found)
         return [fact for fact, link in links if link is None or link.corrected]
 
     def _sources(self, fact: FactId, cell: CellId, head: TurnHead) -> list[TurnHead]:
@@ -293,31 +292,31 @@ class Resolver:
         """The items with the path down to them, their freshness, and the metadata of turn and session."""
         # The path to an item is that to its first fact; any of its facts may have the leaf whose neighbours are shown.
         facts = None if neighbours else 1
-        rows = [self.table.rows[at] for at, _ in found]
-        payloads = {payload for row in rows for payload in (row.cell, *row.facts[:facts])}
+        table = self.table
+        payloads = {payload for at, _ in found for payload in (table.cell[at], *table.facts[at][:facts])}
         placed, noted = self.rows.together(
             self.rows.paths(sorted(payloads), SNIPPET_CHARS),
-            self.rows.metadata(list(dict.fromkeys(row.key for row in rows))),
+            self.rows.metadata(list(dict.fromkeys(table.key(at) for at, _ in found))),
         )
         self._paths.add(placed)
         # Items of one session share its nodes.
         nodes: dict[NodeId, PathNode] = {}
         items = []
-        for (at, item), row in zip(found, rows, strict=True):
-            above = [node for path in self._paths_of(row) for node in path]
+        for at, item in found:
+            above = [node for path in self._paths_of(at) for node in path]
             for node in above:
                 if node.id not in nodes:
                     nodes[node.id] = _path_node(node, (node.text or "") if self._knows(node) else "")
             path = tuple([nodes[node.id] for node in above])
-            own, freshness = noted[row.key], self._freshness(row.cell)
+            own, freshness = noted[table.key(at)], self._freshness(table.cell[at])
             item = replace(item, path=path, freshness=freshness, metadata=own.turn, session_metadata=own.session)
             items.append((at, item))
         return items
 
-    def _paths_of(self, row: Candidate) -> list[list[PlacedNode]]:
+    def _paths_of(self, at: int) -> list[list[PlacedNode]]:
         """Each tree's nodes above a candidate, from the root down; its session's tree first."""
-        paths = [self._paths.session_path(row.cell)]
-        for fact in row.facts[:1]:
+        paths = [self._paths.session_path(self.table.cell[at])]
+        for fact in self.table.facts[at][:1]:
             leaves = self._paths.leaves.get(fact, [])
             paths += [self._paths.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
         return [path[::-1] for path in paths if path]
@@ -333,14 +332,6 @@ class Resolver:
             return False
         return from_micros(node.time_end) <= self.scope.bounds.said_until
 
-    def _is_repeated(self, item: Evidence, seen: list[tuple[str, frozenset[str]]]) -> bool:
-        """Whether one of the items of the same speaker and day says the same; adds the item to them if not."""
-        words = frozenset(terms(item.text))
-        if any(item.text == text or same_words(words, others) for text, others in seen):
-            return True
-        seen.append((item.text, words))
-        return False
-
     def _freshness(self, cell: UUID) -> Freshness:
         if not self.scope.candidates.cells[cell].placed:
             return Freshness.RAW
@@ -351,10 +342,10 @@ class Resolver:
 
     def _with_neighbours(self, found: Found, n: int) -> Found:
         """Before and after each item: in its entity's tree, else in the dialogue."""
-        leaves = {at: self._entity_leaf(self.table.rows[at]) for at, _ in found}
+        leaves = {at: self._entity_leaf(at) for at, _ in found}
         around = self.rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
         facts = self._fact_items([id_ for near in around.values() for side in near for id_ in side])
-        dialogue = self._dialogue([self.table.rows[at].key for at, _ in found if leaves[at] is None], n)
+        dialogue = self._dialogue([self.table.key(at) for at, _ in found if leaves[at] is None], n)
         items = []
         for at, item in found:
             leaf = leaves[at]
@@ -362,15 +353,15 @@ class Resolver:
                 before, after = ([facts[fact] for fact in side if fact in facts][:n] for side in around[leaf])
                 before.reverse()
             else:
-                session, ordinal = self.table.rows[at].key
+                session, ordinal = self.table.key(at)
                 turns = [(session, ordinal + step) for step in range(-n, n + 1)]
                 before = [dialogue[turn] for turn in turns[:n] if turn in dialogue]
                 after = [dialogue[turn] for turn in turns[n + 1 :] if turn in dialogue]
             items.append((at, replace(item, predecessors=tuple(before), successors=tuple(after))))
         return items
 
-    def _entity_leaf(self, row: Candidate) -> NodeId | None:
-        leaves = (leaf for fact in row.facts for leaf in self._paths.leaves.get(fact, ()))
+    def _entity_leaf(self, at: int) -> NodeId | None:
+        leaves = (leaf for fact in self.table.facts[at] for leaf in self._paths.leaves.get(fact, ()))
         return next((leaf.id for leaf in leaves if leaf.kind is TreeKind.ENTITY), None)
 
     def _fact_items(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:

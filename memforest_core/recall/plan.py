@@ -22,9 +22,9 @@ from memforest_core.domain.words.records import FollowUpWords, Words
 from memforest_core.errors import ContentFault, InvalidInput, MemForestError
 from memforest_core.models.answers import BUILT_IN, MODEL_FAILURES, Prompts, answer_of, in_words, instructions_with
 from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Step, failed_call
+from memforest_core.recall.browse import LlmRanker
 from memforest_core.recall.question import MAX_QUESTION_CHARS
-from memforest_core.recall.ranking import LlmRanker
-from memforest_core.recall.records import PlacedNode, SaidTurn
+from memforest_core.recall.records import SaidTurn, TreeRoot
 
 FIRST_GUESS_MS: Mapping[Mode, float] = {
     Mode.FLAT: 50.0,
@@ -321,7 +321,7 @@ class Plan:
 
 
 def planned(
-    chat: ChatModel, question: str, roots: Sequence[PlacedNode], asked_at: datetime, own: str | None = None
+    chat: ChatModel, question: str, roots: Sequence[TreeRoot], asked_at: datetime, own: str | None = None
 ) -> Plan:
     """One call for all trees, given by their roots; none without. Days are shown in the zone of ``asked_at``.
 
@@ -344,7 +344,7 @@ def planned(
         return replace(direct, degraded=(reason,))
 
 
-def _trees_document(question: str, roots: Sequence[PlacedNode], asked_at: datetime) -> dict[str, object]:
+def _trees_document(question: str, roots: Sequence[TreeRoot], asked_at: datetime) -> dict[str, object]:
     return {
         "question": question,
         "asked_at": asked_at.isoformat(timespec="minutes"),
@@ -429,7 +429,7 @@ class Planner:
         self.degraded += degraded
         return text
 
-    def plan(self, question: str, roots: Sequence[PlacedNode]) -> Mapping[UUID, str]:
+    def plan(self, question: str, roots: Sequence[TreeRoot]) -> Mapping[UUID, str]:
         """The question of each tree, by its root: one call."""
         plan = planned(self._chat(), question, roots, self.asked_at, self.prompts.plan)
         self.plans.append(plan)

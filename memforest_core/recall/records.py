@@ -51,6 +51,8 @@ class CellRef(NamedTuple):
     char_start: int | None
     char_end: int | None
     placed: bool
+    root: NodeId | None = None
+    """Of the tree of its session."""
 
 
 class CellTokens(NamedTuple):
@@ -118,46 +120,29 @@ class PlacedNode(NamedTuple):
 
 
 class TreeRoot(NamedTuple):
-    """Where browsing a tree begins: its root, at the root's version."""
+    """Where browsing a tree begins. Times are microseconds since 1970."""
 
     id: NodeId
-    version: int
     tree_id: TreeId
     kind: TreeKind
     label: str
+    time_start: int | None
+    time_end: int | None
+    text: str | None
+    """The beginning of its summary, where it has one."""
 
 
 class TreeChild(NamedTuple):
-    """A child of a node as browsing follows it. ``point`` is what it is scored by; ``payload_id`` is set for leaves.
-
-    Times are microseconds since 1970.
-    """
+    """A child of a node as browsing follows it; ``payload_id`` is set for leaves. Times are microseconds since 1970."""
 
     id: NodeId
     tree_id: TreeId
     parent_id: NodeId
-    version: int
     payload_id: PayloadId | None
-    point: UUID
     time_start: int | None
     time_end: int | None
-
-
-class Below(NamedTuple):
-    """The children of a node in key order, as they are at a version of it; of one level."""
-
-    parent: NodeId
-    version: int
-    children: tuple[TreeChild, ...]
-
-
-class Above(NamedTuple):
-    """What is above a leaf in one tree: its parent, the lowest node there, and the root; both may be the same."""
-
-    payload: PayloadId
-    lowest: NodeId
-    root: NodeId
-    kind: TreeKind
+    text: str
+    """The beginning of its summary, of its cell or of its fact; empty without one."""
 
 
 class TurnHead(NamedTuple):

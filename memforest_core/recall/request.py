@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from numbers import Real
@@ -79,8 +79,8 @@ class RecallOptions(TypedDict, total=False):
     """Only turns whose metadata (or their session's, where theirs are silent) fulfil these conditions: values, or
     ``{"price": {"$lt": 9}}`` and the like; see ``domain.conditions``."""
     trees: Sequence[str] | None
-    """Families of trees that take part: session, entity, scene; unless given the setting recall.trees, in mode
-    embedding recall.embedding_trees."""
+    """Families of trees that take part: session, entity, scene; the setting recall.trees unless given. Those of
+    sessions vote; all are browsed in the modes llm and planner."""
     channels: Sequence[str] | None
     """Sessions of these channels only; a session without a channel is in none."""
     vector: Sequence[float] | NDArray[Any] | None
@@ -154,14 +154,13 @@ class Request:
     vector: object | None = None
     owners: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    names_trees: bool = False
-    """Whether the caller named ``trees``; else they go by the mode."""
     more: int = 0
     """Evidence items beyond ``k`` for a question for all of several things; 0 when the caller set what it wants."""
 
-    def in_mode(self, mode: Mode, settings: RecallSettings) -> Request:
-        """The same request in the mode that ``auto`` chose."""
-        return replace(self, mode=mode, trees=self.trees if self.names_trees else trees_in(settings, mode))
+    @property
+    def session_trees(self) -> bool:
+        """Whether nodes of session trees vote for what is below them."""
+        return self.mode is not Mode.FLAT and TreeKind.SESSION in self.trees
 
     @property
     def filters_after(self) -> bool:
@@ -187,11 +186,6 @@ class Request:
         return found.astimezone(zone)
 
 
-def trees_in(settings: RecallSettings, mode: Mode) -> frozenset[TreeKind]:
-    """The families of trees that take part in a mode unless the caller names some."""
-    return frozenset(map(TreeKind, settings.embedding_trees if mode is Mode.EMBEDDING else settings.trees))
-
-
 def parse_request(
     settings: RecallSettings, question: object, k: object, mode: object, options: Mapping[str, object]
 ) -> Request:
@@ -215,9 +209,7 @@ def parse_request(
     chosen = _one_of(settings.mode if mode is None else mode, Mode, "mode to one", "invalid_mode")
     if vector is not None:
         check_wordless(chosen)
-    named = None
-    if (names := options.get("trees")) is not None:
-        named = frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in _names(names, "trees"))
+    trees = settings.trees if options.get("trees") is None else _names(options.get("trees"), "trees")
     return Request(
         question=WORDLESS if vector is not None else parse_question(question),
         k=most if wanted is None else wanted,
@@ -233,8 +225,7 @@ def parse_request(
         speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
         roles=frozenset(_one_of(name, Role, "roles to some", "unknown_role").value for name in roles),
         metadata=None if (given := options.get("metadata")) in (None, {}) else parse_conditions(given),
-        trees=trees_in(settings, chosen) if named is None else named,
-        names_trees=named is not None,
+        trees=frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in trees),
         since=since,
         until=until,
         as_of=options.get("as_of"),

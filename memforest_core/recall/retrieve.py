@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,18 +17,17 @@ from memforest_core.domain.ids import FactId, SessionId, TenantId, TreeKind
 from memforest_core.domain.indexed import term_index
 from memforest_core.domain.people import People, found_in
 from memforest_core.domain.question_time import named_period
-from memforest_core.domain.scoring import Weights, coverage, fused
+from memforest_core.domain.scoring import coverage, fused
 from memforest_core.domain.temporal_question import Order, answering_terms, order_of
 from memforest_core.domain.text import terms
-from memforest_core.errors import IndexUnavailable
-from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
+from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.browse import Reading, TreeCache, browse
+from memforest_core.recall.browse import browse
 from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, Scope, read_candidates, shortlist
-from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits, best_by_words
+from memforest_core.recall.index_search import IndexSearch, best_of_words
 from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, Planner
 from memforest_core.recall.question import Question, related_terms
-from memforest_core.recall.records import Above, FactText, SaidTurn, TextsById, TreeRoot
+from memforest_core.recall.records import FactText, Link, SaidTurn, TextsById, TreeRoot
 from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
 from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from memforest_core.recall.temporal import near_facts
@@ -36,10 +35,10 @@ from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.reads import Read
 
+FlatHits = Mapping[PointKind, frozenset[UUID]]
+"""What the flat search found of each kind, in no order; of nodes roots."""
 ROOTS = 10
 """Roots of trees that vectors bring (paper 4.3)."""
-PLANNED_TREES = 6
-"""Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
 CELLS_PER_ITEM = 8
 """Cells that are read for each piece of evidence that is wanted, or ranked again: the best by what the search says of
 them."""
@@ -49,8 +48,6 @@ BEST_CHARS = 8_000
 """Characters read of the best hits by words, to see how much of the question they contain; a cell has no more."""
 RAW_LIMIT = 64
 """Cells that are not indexed yet and that one recall reads: the latest. More are searched for by full text."""
-SMALL_TREE = 32
-"""Leaves of a tree that is read as a whole when it is browsed for the first time: with its inner nodes some 50 rows."""
 MAX_SESSIONS = 2_000
 """Sessions of channels that the index is limited to. Of more, turns are left out after the search."""
 MANY_SESSIONS = (
@@ -155,66 +152,44 @@ class Retriever:
     settings: RecallSettings
     pointers: bool
     embedder: Embedder
-    trees: TreeCache = field(default_factory=TreeCache)
 
-    def retrieve(
-        self,
-        scope: Scope,
-        request: Request,
-        dense: DenseVector | None,
-        planner: Planner,
-        clock: Clock,
-        failure: IndexUnavailable | None = None,
-    ) -> None:
-        """Add the candidates of a forest and their scores to its scope: flat hits united with what the trees add and
-        with the facts of its states.
-
-        With a ``failure`` of the index, which another forest's search met just before, the index is not called.
-        """
+    def retrieve(self, scope: Scope, request: Request, planner: Planner, clock: Clock) -> None:
+        """Add the candidates of a forest and their scores to its scope: flat hits united with what a model finds in the
+        trees and with the facts of its states."""
         # No connection is held while the index or a chat model is called: either may take seconds.
-        reading: Reading = partial(self.store.recalling, scope.tenant)
-        question = request.question
-        search = scope.search = self._index_search(scope, request, dense)
-        search.failure = failure
+        search, question = scope.search, request.question
         cold: list[tuple[TextsById, TextsById]] = []
         if scope.cold is not None and request.vector is None:
             # Before the index is searched: what becomes warm meanwhile is cold no more afterwards.
-            with clock.stage("load"), reading() as rows:
+            with clock.stage("load"), self.store.recalling(scope.tenant) as rows:
                 cold.append(rows.one(self._cold_text(rows, scope, question)))
         with clock.stage("search"):
             hits = search.flat(self._limits(request, scope.bounds))
-        with clock.stage("load"), reading() as rows:
+        with clock.stage("load"), self.store.recalling(scope.tenant) as rows:
             if search.failure is not None:
                 hits = self._full_text(rows, scope, question)
-            people = self._read_hits(rows, scope, request, hits, cold)
-            begun = self._roots(rows, scope, request, hits, people)
-            ranked: list[UUID] = [root.id for root in begun[:PLANNED_TREES]]
-            trees = rows.nodes(ranked, SUMMARY_CHARS) if request.mode is Mode.PLANNER else []
-        questions = dict.fromkeys(ranked, question.text)
-        if request.mode is Mode.PLANNER:
-            with clock.stage("plan"):
-                questions |= planner.plan(question.text, trees)
+            people, links = self._read_hits(rows, scope, request, hits, cold)
+            roots = self._roots(rows, scope, request, hits, people) if request.mode.ranks else []
         with clock.stage("series"):
             scope.near = self._near(scope, question, people)
-        with clock.stage("browse"):
-            beam = self.settings.embedding_beam if request.mode is Mode.EMBEDDING else self.settings.beam
-            ranker = planner.ranker() if request.mode.ranks else None
-            scope.browsed = browse(reading, search, begun, beam, self.settings.weights, self.trees, ranker, questions)
-        with clock.stage("load"), reading() as rows:
-            scope.candidates = self._candidates(rows, scope, request, hits)
+        if roots:
+            questions: Mapping[UUID, str] = dict.fromkeys([root.id for root in roots], question.text)
+            if request.mode is Mode.PLANNER:
+                with clock.stage("plan"):
+                    questions = planner.plan(question.text, roots)
+            with clock.stage("browse"):
+                reading = partial(self.store.recalling, scope.tenant)
+                beam, overlaps = self.settings.beam, search.scope.overlaps
+                scope.browsed = browse(reading, roots, beam, planner.ranker(), questions, overlaps)
+        with clock.stage("load"), self.store.recalling(scope.tenant) as rows:
+            scope.candidates = self._candidates(rows, scope, request, hits, links)
         with clock.stage("search"):
             search.score(scope.candidates.voters())
         if search.failure is not None:
             scope.degraded.append(UNAVAILABLE if request.vector is None else UNAVAILABLE_FOR_VECTOR)
-        best = best_by_words(search)
-        known = scope.texts
-        scope.texts = {id_: known[id_] for id_ in best if id_ in known}
-        if len(scope.texts) < len(best):
-            with clock.stage("load"), reading() as rows:
-                scope.texts = rows.one(rows.texts(best, BEST_CHARS))
         scope.degraded += scope.browsed.degraded
 
-    def _index_search(self, scope: Scope, request: Request, dense: DenseVector | None) -> IndexSearch:
+    def search(self, scope: Scope, request: Request, dense: DenseVector | None) -> IndexSearch:
         """The searches of one question, limited to what the index knows of the bounds."""
         bounds = scope.bounds
         everything = IndexFilter(scope.tenant, scope.forest.id, overlaps=_seconds(bounds.between))
@@ -224,10 +199,10 @@ class Retriever:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in request.trees))
-        words, related = expanded(request.question, self.settings.weights["wording"], self.settings.weights["related"])
-        return IndexSearch(self.index, everything, dense, words, cells, trees, related)
+        words = expanded(request.question, self.settings.weights["wording"], self.settings.weights["related"])
+        return IndexSearch(self.index, everything, dense, words, cells, trees)
 
-    def _limits(self, request: Request, bounds: Bounds) -> Limits:
+    def _limits(self, request: Request, bounds: Bounds) -> Mapping[PointKind, int]:
         """Flat hits per signal: at least as many as evidence items wanted.
 
         It brings more when turns are left out afterwards, by what the index can't filter by.
@@ -238,11 +213,8 @@ class Retriever:
             cells, facts = FILTER_FACTOR * cells, FILTER_FACTOR * facts
         if bounds.said_until is not None:
             facts *= FILTER_FACTOR
-        return Limits(
-            cells,
-            facts if bounds.sessions is None else 0,
-            ROOTS if request.mode is not Mode.FLAT and request.trees else 0,
-        )
+        roots = ROOTS if request.mode.ranks and request.trees else 0
+        return {_CELL: cells, _FACT: facts if bounds.sessions is None else 0, _NODE: roots}
 
     def _full_text(self, rows: RecallRows, scope: Scope, question: Question) -> FlatHits:
         """What Postgres full text finds when the index is unavailable; scores go where the index's would. Facts that
@@ -252,7 +224,7 @@ class Retriever:
         cells, facts = rows.full_text(scope.forest.id, question.words, limit, until)
         search.cells.lexical |= covering(question, cells)
         search.facts.lexical |= covering(question, facts)
-        return FlatHits(frozenset(search.cells.lexical), frozenset(search.facts.lexical))
+        return {_CELL: frozenset(search.cells.lexical), _FACT: frozenset(search.facts.lexical), _NODE: frozenset()}
 
     def _cold_text(self, rows: RecallRows, scope: Scope, question: Question) -> Read[tuple[TextsById, TextsById]]:
         """The cells and facts of cold topics that have words of the question."""
@@ -260,22 +232,18 @@ class Retriever:
 
     def _read_hits(
         self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, cold: list[tuple[TextsById, TextsById]]
-    ) -> People:
-        """Read what became cold, what is above the hits, where they were said and the best of their texts into the
-        scope: one round trip, or two when a topic became cold or warm meanwhile. Everybody who has spoken."""
-        forest, question = scope.forest, request.question
-        in_trees: list[UUID] = []
-        if request.mode is not Mode.FLAT:
-            # Trees of sessions hold cells in their leaves, the others facts.
-            in_trees += hits.cells if TreeKind.SESSION in request.trees else ()
-            in_trees += hits.facts if request.trees - {TreeKind.SESSION} else ()
-        now_cold, speakers, scope.above, scope.texts, scope.links = rows.together(
+    ) -> tuple[People, list[Link]]:
+        """Read what became cold and the best of the hits' texts into the scope: one round trip, or two when a topic
+        became cold or warm meanwhile. Everybody who has spoken, and where the facts among the hits were said."""
+        forest, question, search = scope.forest, request.question, scope.search
+        best = [id_ for scores in (search.cells, search.facts) if (id_ := best_of_words(scores)) is not None]
+        now_cold, speakers, texts, links = rows.together(
             rows.cold_topics(forest.owner),
             rows.speakers(forest.id),
-            rows.lowest_above(in_trees, request.trees),
-            rows.texts(best_by_words(scope.search), BEST_CHARS),
-            rows.links_of_facts(list(hits.facts), OCCURRENCES_PER_FACT, scope.bounds.said_until),
+            rows.texts(best, BEST_CHARS),
+            rows.links_of_facts(list(hits[_FACT]), OCCURRENCES_PER_FACT, scope.bounds.said_until),
         )
+        scope.texts = texts
         behind = scope.unsure or bool(scope.unindexed)
         if request.vector is not None:
             scope.degraded += [CATCHING_UP_FOR_VECTOR] if behind else []
@@ -290,25 +258,31 @@ class Retriever:
                 cold.append(rows.one(self._cold_text(rows, scope, question)))
             cells, facts = ({id_: text for each in cold for id_, text in each[of].items()} for of in (0, 1))
             scope.outside_cells, scope.outside_facts = raw | covering(question, cells), covering(question, facts)
-        return People(forest.owner, speakers, forest.display_name)
+        return People(forest.owner, speakers, forest.display_name), links
 
     def _roots(
         self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, people: People
     ) -> list[TreeRoot]:
         """The roots of the trees to browse: of named people, the best roots, and the trees that contain the hits."""
-        if request.mode is Mode.FLAT or not request.trees:
+        if not request.trees:
             return []
-        most = self.settings.embedding_tree_limit if request.mode is Mode.EMBEDDING else self.settings.tree_limit
-        best = best_roots(scope.search, hits.roots, ROOTS, self.settings.weights)
-        best = list(dict.fromkeys([*best, *trees_of_hits(scope.above, scope.search, hits, self.settings.weights)]))
+        search, weights, most = scope.search, self.settings.weights, self.settings.tree_limit
+        # Trees of sessions hold cells in their leaves, the others facts.
+        in_trees = [*hits[_CELL]] if TreeKind.SESSION in request.trees else []
+        in_trees += hits[_FACT] if request.trees - {TreeKind.SESSION} else ()
+        scores = fused(search.nodes, weights, hits[_NODE])
+        best = sorted(scores, key=lambda root: (-scores[root], root))[:ROOTS]
+        scores = fused(search.cells, weights, hits[_CELL]) | fused(search.facts, weights, hits[_FACT])
+        votes: dict[UUID, float] = defaultdict(float)
+        for payload, root in rows.one(rows.roots_above(in_trees, request.trees)):
+            votes[root] += scores.get(payload, 0.0)
+        best += sorted(votes, key=lambda root: (-votes[root], root))
         keys = named_keys(request.question, people) if TreeKind.ENTITY in request.trees else []
-        # Of trees that were never browsed: what is read first, or all of a small one.
-        new = self.trees.unknown(scope.tenant, best[:most])
-        named, found, below = rows.together(
-            rows.entity_roots(scope.forest.id, keys), rows.tree_roots(best[:most]), rows.below(new, SMALL_TREE)
+        named, found = rows.together(
+            rows.entity_roots(scope.forest.id, keys, SUMMARY_CHARS),
+            rows.tree_roots(list(dict.fromkeys(best))[:most], SUMMARY_CHARS),
         )
-        self.trees.store(scope.tenant, below)
-        return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]
+        return list({root.id: root for root in (*named, *found)}.values())[:most]
 
     def _near(self, scope: Scope, question: Question, people: People) -> Mapping[FactId, float]:
         """How near facts are to a question about a series, where that counts."""
@@ -321,14 +295,16 @@ class Retriever:
 
         return near_facts(scope.search, self.embedder, said, question, people, self.settings.fact_limit)
 
-    def _candidates(self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits) -> Candidates:
+    def _candidates(
+        self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, links: Sequence[Link]
+    ) -> Candidates:
         """Read the candidates; of many cells only the best, but for a question for which more may count than what is
         near it: an order, a time, or turns that are left out afterwards."""
         bounds, sure = scope.bounds, scope.states.facts
-        cells = list(hits.cells | scope.browsed.cells | scope.outside_cells.keys())
-        facts = hits.facts | scope.browsed.facts | sure | scope.near.keys() | scope.outside_facts.keys()
-        unread = [FactId(fact) for fact in facts if fact not in hits.facts]
-        said = [*scope.links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, bounds.said_until))]
+        cells = list(hits[_CELL] | scope.browsed.cells | scope.outside_cells.keys())
+        facts = scope.browsed.facts | sure | scope.near.keys() | scope.outside_facts.keys()
+        unread = [FactId(fact) for fact in facts if fact not in hits[_FACT]]
+        said = [*links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, bounds.said_until))]
         limited = bounds.limited or request.filters_after or bounds.between != ALWAYS or bounds.about != ALWAYS
         ordered = order_of(request.question.text).order is not Order.NONE
         if not (limited or ordered or scope.near or scope.browsed.positions):
@@ -339,18 +315,11 @@ class Retriever:
                 always = {*scope.outside_cells, *scope.outside_facts, *sure}
                 scores = (scope.search.cells, scope.search.facts)
                 cells, said = shortlist(most, cells, said, scores, self.settings.weights, always), []
-        trees = request.trees if request.mode is not Mode.FLAT else frozenset()
-        return read_candidates(
-            rows,
-            scope.forest,
-            request,
-            bounds,
-            cells,
-            said,
-            scope.above,
-            sentences=not self.pointers,
-            session_trees=TreeKind.SESSION in trees,
-        )
+        return read_candidates(rows, scope, request, cells, said, sentences=not self.pointers)
+
+
+# Python finds a member of an enumeration ten times slower than a name of the module.
+_CELL, _FACT, _NODE = PointKind.CELL, PointKind.FACT, PointKind.NODE
 
 
 def named_keys(question: Question, people: People) -> list[str]:
@@ -361,9 +330,9 @@ def named_keys(question: Question, people: People) -> list[str]:
     return list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
 
 
-def expanded(question: Question, wording: float, related: float) -> tuple[SparseVector, SparseVector]:
+def expanded(question: Question, wording: float, related: float) -> SparseVector:
     """The question's terms; with ``wording`` the usual words of statements of the state it is about; with ``related``
-    times how near each is those that mean nearly the same. The last alone are the second vector."""
+    times how near each is those that mean nearly the same."""
     own = question.sparse()
     weights = dict(zip(own.indices, own.values, strict=True))
     answering = answering_terms(question.terms, question.spoken) - question.terms if wording > 0 else frozenset()
@@ -374,11 +343,7 @@ def expanded(question: Question, wording: float, related: float) -> tuple[Sparse
     for term, cosine in near.items():
         if (index := term_index(term)) not in weights:
             added.setdefault(index, related * cosine)
-    return _sparse(weights | added), _sparse(added)
-
-
-def _sparse(weights: Mapping[int, float]) -> SparseVector:
-    ordered = sorted(weights.items())
+    ordered = sorted((weights | added).items())
     return SparseVector(tuple(index for index, _ in ordered), tuple(value for _, value in ordered))
 
 
@@ -396,18 +361,3 @@ def covering(question: Question, found: TextsById) -> dict[UUID, float]:
     """How much of the question each text has, in (0, 1]; texts that have none of it are left out."""
     parts = coverage(question.wanted, [question.held(terms(text)) for text in found.values()])
     return {id_: part for id_, part in zip(found, parts, strict=True) if part > 0.0}
-
-
-def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights: Weights) -> list[UUID]:
-    """The best of the roots that the flat search found."""
-    scores = fused(search.nodes, weights, roots)
-    return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
-
-
-def trees_of_hits(above: Iterable[Above], search: IndexSearch, hits: FlatHits, weights: Weights) -> list[UUID]:
-    """Roots of the trees that contain hits, those with the best hits first, by what is ``above`` the hits."""
-    scores = fused(search.cells, weights, hits.cells) | fused(search.facts, weights, hits.facts)
-    votes: dict[UUID, float] = defaultdict(float)
-    for each in above:
-        votes[each.root] += scores.get(each.payload, 0.0)
-    return sorted(votes, key=lambda root: (-votes[root], root))

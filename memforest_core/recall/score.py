@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.codes import codes
 from memforest_core.domain.scoring import Scores, Weights, coverage
-from memforest_core.domain.temporal_question import Order, order_of
 from memforest_core.domain.text import terms
-from memforest_core.index.vector_index import PointKind
 from memforest_core.models.token_vectors import Packed, Unit, unpack
-from memforest_core.recall.candidates import Scope, table_rows
+from memforest_core.recall.candidates import Scope
 from memforest_core.recall.index_search import best_of_words
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import CellTokens, TurnKey
-from memforest_core.recall.request import Bounds
+from memforest_core.recall.records import CellTokens
+from memforest_core.recall.request import ALWAYS, Bounds, touches
 from memforest_core.recall.retrieve import Clock, covering
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.signal_table import SIGNALS, Candidate, Column, Table, Votes
 from memforest_core.recall.sources import SourceItem
-from memforest_core.recall.temporal import Texts, lift_in_time, lift_states
+from memforest_core.recall.table import SIGNALS, Column, Table, Votes, add_candidates
+from memforest_core.recall.temporal import lift_in_time
 
 LOOKED_AT = 100
 """The best candidates whose cells' token vectors are read. 300 found no more."""
@@ -33,15 +31,15 @@ LONG = 0.06
 chance. 0.03 to 0.08 do about the same."""
 
 
-def token_column(rows: Sequence[Candidate], cells: Mapping[UUID, CellTokens], question: Unit) -> Column:
-    """How near candidates come to the question's tokens, from 0 to 1 for the nearest.
+def token_column(table: Table, first: Sequence[int], cells: Mapping[UUID, CellTokens], question: Unit) -> Column:
+    """How near the ``first`` candidates come to the question's tokens, from 0 to 1 for the nearest.
 
     What comes no nearer than the median of them has nothing, and so has a candidate without token vectors.
     """
-    found: Column = np.zeros(len(rows))
-    read = [at for at, row in enumerate(rows) if row.cell in cells]
+    found = table.zeros()
+    read = [at for at in first if table.cell[at] in cells]
     if read and len(question):
-        texts = [_token_vectors(rows[at], cells[rows[at].cell]) for at in read]
+        texts = [_token_vectors(table.place[at][1], cells[table.cell[at]]) for at in read]
         found[read] = above_median(likeness(nearest(texts, question), list(map(len, texts))))
     return found
 
@@ -79,14 +77,13 @@ def above_median(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     return parts
 
 
-def _token_vectors(row: Candidate, cell: CellTokens) -> Packed:
-    """The token vectors of a candidate: of its turn, or of the whole cell where turns are not separate or empty."""
+def _token_vectors(ordinal: int, cell: CellTokens) -> Packed:
+    """The token vectors of a turn of a cell: of the whole cell where turns are not separate or empty."""
     date, turns = cell.tokens
-    turn = row.place[1] - cell.first_turn
+    turn = ordinal - cell.first_turn
     return turns[turn] if 0 <= turn < len(turns) and len(turns[turn]) else np.concatenate([date, *turns])
 
 
-NOT_EXPLAINED = "The vector index is unavailable: what related words gave is not shown separately."
 LEAST = 0.2
 """Part of their weight that words always have, however little of the question the best hit has."""
 ENOUGH_WORDS = 0.5
@@ -110,94 +107,80 @@ class Pool:
         return len(self.scopes) == 1 and not self.items
 
 
-@dataclass(frozen=True, slots=True)
-class Scorer:
-    """Scores candidates; ``enough`` is the part of the question's words from which on words have all their weight, and
-    ``explained`` the number of best rows in which related words are a signal of their own."""
+def score(
+    store: RecallStore,
+    pool: Pool,
+    question: Question,
+    weights: Weights,
+    enough: float,
+    tokens: tuple[str, Unit] | None,
+    clock: Clock,
+) -> Table:
+    """The table of all candidates: signals vote, then stages lift.
 
-    store: RecallStore
-    weights: Weights
-    enough: float
-    explained: int
-
-    def score(self, pool: Pool, question: Question, tokens: tuple[str, Unit] | None, clock: Clock) -> Table:
-        """The table of all candidates; ``tokens`` are the name of the embedding model and the question's token vectors,
-        if the model gives them."""
-        with clock.stage("score"):
-            table, votes = vote(pool, question, self.weights, self.enough)
-        if tokens is not None and self.weights["tokens"] > 0:
-            with clock.stage("tokens"):
-                self._lift_tokens(table, pool, *tokens)
-        with clock.stage("order"):
-            near = lift_in_time(
-                table, pool.scopes, question, self.weights, [self._texts(scope) for scope in pool.scopes]
-            )
-            self._lift_codes(table, pool, question)
-        lift_states(table, pool.scopes, near, self.weights["current"])
-        if self.explained:
-            with clock.stage("explain"):
-                explain_related(table, votes, pool.scopes, table.ranking()[: self.explained])
-        return table
-
-    def _texts(self, scope: Scope) -> Texts:
-        """Reads turns of one forest, each once."""
-        read: dict[TurnKey, str] = {}
-
-        def texts(keys: Collection[TurnKey]) -> Mapping[TurnKey, str]:
-            if missing := [key for key in keys if key not in read]:
-                with self.store.recalling(scope.tenant) as rows:
-                    found = rows.one(rows.turn_texts(missing))
-                read.update(found)
-            return read
-
-        return texts
-
-    def _lift_tokens(self, table: Table, pool: Pool, model: str, question: Unit) -> None:
-        """Late interaction: lift the best candidates by how near their tokens come to those of the question."""
-        first = table.ranking()[:LOOKED_AT]
-        cells: dict[UUID, CellTokens] = {}
-        for number, scope in enumerate(pool.scopes):
-            wanted = dict.fromkeys(table.rows[at].cell for at in first if table.rows[at].scope == number)
-            with self.store.recalling(scope.tenant) as rows:
-                found = rows.one(rows.tokens(scope.forest.id, model, list(wanted)))
-            cells |= found
-        column = np.zeros(len(table.rows))
-        column[first] = token_column([table.rows[at] for at in first], cells, question)
-        table.add("tokens", self.weights["tokens"] * table.best * column, lift=True)
-
-    def _lift_codes(self, table: Table, pool: Pool, question: Question) -> None:
-        """Lift the candidates whose own turns, not neighbours that share a cell, have the codes of the question; most
-        questions have none. The ids and names of speakers are no codes: "What did user-17 say?"."""
-        wanted = codes(question.text)
-        if self.weights["exact"] <= 0 or not wanted:
-            return
-        column, most = np.zeros(len(table.rows)), self.weights["exact"] * table.best
-        for number, scope in enumerate(pool.scopes):
-            heads = scope.candidates.turns.values()
-            things = wanted - codes("\n".join({name for head in heads for name in (head.speaker_id, head.name)}))
-            if not things:
-                continue
-            ranking = table.ranking_of(number)
-            found = self._texts(scope)(dict.fromkeys(table.rows[at].key for at in ranking[:CODES_READ]))
-            parts = {key: len(things & codes(text)) / len(things) for key, text in found.items()}
-            for at in ranking:
-                column[at] = most * parts.get(table.rows[at].key, 0.0)
-        table.add("exact", column, lift=True)
+    ``tokens`` are the name of the embedding model and the question's token vectors, if the model gives them; ``enough``
+    is the part of the question's words from which on words have all their weight.
+    """
+    with clock.stage("score"):
+        table = vote(pool, question, weights, enough)
+    if tokens is not None and weights["tokens"] > 0:
+        with clock.stage("tokens"):
+            _lift_tokens(store, table, pool, weights["tokens"], *tokens)
+    with clock.stage("order"):
+        if weights["exact"] > 0 and (wanted := codes(question.text)):
+            _lift_codes(store, table, pool, weights["exact"], wanted)
+        lift_in_time(store, table, pool.scopes, question, weights)
+    return table
 
 
-def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> tuple[Table, Votes]:
-    """The table with the columns of all signals. One forest alone is scored as if there were no others."""
-    cells, facts, nodes = _united(pool, question)
-    rows: list[Candidate] = []
+def _lift_tokens(store: RecallStore, table: Table, pool: Pool, weight: float, model: str, question: Unit) -> None:
+    """Late interaction: lift the best candidates by how near their tokens come to those of the question."""
+    first = table.ranking()[:LOOKED_AT]
+    cells: dict[UUID, CellTokens] = {}
     for number, scope in enumerate(pool.scopes):
-        given = scope.browsed.positions
-        rows += table_rows(scope.candidates, number, question, scope.forest.owner, scope.bounds, given)
-    rows += [item.row(pool.bounds) for item in pool.items]
-    table = Table(rows)
-    votes = Votes(rows, cells, facts, nodes, weights_for(pool.scopes, question, weights, enough))
+        own = [at for at in first if table.scope[at] == number]
+        with store.recalling(scope.tenant) as rows:
+            wanted = list(dict.fromkeys(table.cell[at] for at in own))
+            found, said = rows.together(
+                rows.tokens(scope.forest.id, model, wanted),
+                # Most of what is delivered is among them: one wait for both.
+                rows.turn_texts(list(dict.fromkeys(map(table.key, own)))),
+            )
+        cells |= found
+        scope.said |= said
+    table.add("tokens", weight * table.best * token_column(table, first, cells, question), lift=True)
+
+
+def _lift_codes(store: RecallStore, table: Table, pool: Pool, weight: float, wanted: frozenset[str]) -> None:
+    """Lift the candidates whose own turns, not neighbours that share a cell, have the codes of the question. The ids
+    and names of speakers are no codes: "What did user-17 say?"."""
+    column, most = table.zeros(), weight * table.best
+    for number, scope in enumerate(pool.scopes):
+        heads = scope.candidates.turns.values()
+        things = wanted - codes("\n".join({name for head in heads for name in (head.speaker_id, head.name)}))
+        if not things:
+            continue
+        first = table.ranking_of(number)[:CODES_READ]
+        with store.recalling(scope.tenant) as rows:
+            said = scope.read_turns(rows, map(table.key, first))
+        for at in first:
+            column[at] = most * len(things & codes(said.get(table.key(at), ""))) / len(things)
+    table.add("exact", column, lift=True)
+
+
+def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Table:
+    """The table with the columns of all signals that vote. One forest alone is scored as if there were no others."""
+    cells, facts, nodes = _united(pool, question)
+    table = Table()
+    for number, scope in enumerate(pool.scopes):
+        add_candidates(table, number, scope, question)
+    for item in pool.items:
+        in_time = pool.bounds.about != ALWAYS and touches(item.spans, pool.bounds.about)
+        table.append(-1, (item.id, 0, 0), item.id, (item.id,), in_time=in_time)
+    votes = Votes(table, cells, facts, nodes, weights_for(pool.scopes, question, weights, enough))
     for name, signal in SIGNALS.items():
         table.add(name, signal(table, votes))
-    return table, votes
+    return table
 
 
 def weights_for(scopes: Sequence[Scope], question: Question, weights: Weights, enough: float) -> Weights:
@@ -207,44 +190,11 @@ def weights_for(scopes: Sequence[Scope], question: Question, weights: Weights, e
     where it has less: every list is divided by its best, so that one word in common would otherwise count as much as
     all of them.
     """
-    changed: dict[str, float] = {}
     parts = [scope.held(question) for scope in scopes if scope.texts]
     parts += [best for scope in scopes if (best := max(scope.outside_cells.values(), default=0.0)) > 0.0]
-    if parts and enough > 0.0:
-        changed["lexical"] = weights["lexical"] * min(1.0, max(LEAST, max(parts) / enough))
-    if order_of(question.text).order is not Order.NONE:
-        # The question is about one state: what is between two statements of others is no better for it.
-        changed["next_but_one"] = 0.0
-    return {**weights, **changed}
-
-
-def explain_related(table: Table, votes: Votes, scopes: Sequence[Scope], first: Sequence[int]) -> None:
-    """Show what related words gave some rows as a signal of its own, instead of in "cell" and "fact".
-
-    Scores stay. What nodes of trees have from related words stays theirs.
-    """
-    parts: dict[UUID, float] = {}
-    for number, scope in enumerate(scopes):
-        own = [table.rows[at] for at in first if table.rows[at].scope == number]
-        points = dict.fromkeys((row.cell for row in own), PointKind.CELL)
-        available = scope.search.failure is None
-        parts |= scope.search.related_parts(points | {fact: PointKind.FACT for row in own for fact in row.facts})
-        if available and scope.search.failure is not None:
-            scope.degraded.append(NOT_EXPLAINED)
-    cells, facts = votes.raw_cells.lexical, votes.raw_facts.lexical
-    lexical = votes.weights["lexical"]
-    best_cell = max((cells.get(row.cell, 0.0) for row in table.rows), default=0.0) or 1.0
-    best_fact = max((facts.get(fact, 0.0) for row in table.rows for fact in row.facts), default=0.0) or 1.0
-    related = np.zeros(len(table.rows))
-    for at in first if parts else ():
-        row = table.rows[at]
-        best = max(row.facts, key=lambda fact: votes.facts.get(fact, 0.0), default=row.cell)
-        for name, point, of, top in (("cell", row.cell, cells, best_cell), ("fact", best, facts, best_fact)):
-            taken = votes.weights[name] * lexical / top * of.get(point, 0.0) * parts.get(point, 0.0)
-            if taken > 0.0 and table.signals[name][at] > 0.0:
-                related[at] += taken
-                table.signals[name][at] = max(0.0, table.signals[name][at] - taken)
-    table.signals["related"] = related
+    if not parts or enough <= 0.0:
+        return weights
+    return {**weights, "lexical": weights["lexical"] * min(1.0, max(LEAST, max(parts) / enough))}
 
 
 def _united(pool: Pool, question: Question) -> tuple[Scores, Scores, Scores]:

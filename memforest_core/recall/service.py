@@ -20,7 +20,7 @@ from memforest_core.models.answers import BUILT_IN, Prompts
 from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
 from memforest_core.models.token_vectors import unpack
 from memforest_core.recall.candidates import Scope
-from memforest_core.recall.deliver import SPARE, Deliverer
+from memforest_core.recall.deliver import Deliverer
 from memforest_core.recall.plan import ModeTimes, Planner, choose_mode, no_chat_model
 from memforest_core.recall.question import Question, parse_question
 from memforest_core.recall.request import (
@@ -34,7 +34,7 @@ from memforest_core.recall.request import (
 )
 from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.score import ENOUGH_WORDS, Pool, Scorer
+from memforest_core.recall.score import ENOUGH_WORDS, Pool, score
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visit_counter import VisitCounter, returned
@@ -71,9 +71,8 @@ class RecallService:
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``reranker`` scores the
     best items again, ``visits`` counts what was returned, ``prompts`` are an application's own instructions,
-    ``sources`` the external collections in place of those of the settings. ``explains``: what related words gave is a
-    signal of its own, at the price of a search, for a caller that shows why an item was found. ``slots`` are shared by
-    all services of a process.
+    ``sources`` the external collections in place of those of the settings. ``slots`` are shared by all services of a
+    process.
     """
 
     store: RecallStore
@@ -87,7 +86,6 @@ class RecallService:
     visits: VisitCounter | None = None
     prompts: Prompts = BUILT_IN
     sources: Sources | None = None
-    explains: bool = False
     slots: Slots = field(default_factory=lambda: Slots(RecallSettings().at_once))
     _times: ModeTimes = field(default_factory=ModeTimes)
 
@@ -159,7 +157,9 @@ class RecallService:
             pool = self._pool(scopes, request, searching, zone, clock, degraded)
             tokens = None if embedded is None or embedded.tokens is None else unpack(embedded.tokens[0].packed)
             named = None if tokens is None else (self.embedder.model, tokens)
-            table = self._scorer(request).score(pool, request.question, named, clock)
+            table = score(
+                self.store, pool, request.question, self.settings.weights, self._enough(request), named, clock
+            )
             evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
         self._account(tenant, scopes, [*planner.calls, *calls], failed)
         self._note_visits(scopes, evidence)
@@ -220,7 +220,7 @@ class RecallService:
         recent = {mode: ms * max(1, forests) for mode, ms in self._times.recent_ms().items()}
         possible = planner.possible and request.vector is None
         mode, why = choose_mode(possible, dense is None, request.budget_ms, recent)
-        return request.in_mode(mode, self.settings), why
+        return replace(request, mode=mode), why
 
     def _retrieve(
         self, scopes: Sequence[Scope], request: Request, dense: DenseVector | None, planner: Planner, clock: Clock
@@ -232,7 +232,9 @@ class RecallService:
                 with clock.stage("states"):
                     reading = partial(self.store.reading, scope.tenant)
                     scope.states = find_states(reading, scope.forest, request.question, scope.bounds.said_until)
-            self._retriever.retrieve(scope, request, dense, planner, clock, failure)
+            scope.search = self._retriever.search(scope, request, dense)
+            scope.search.failure = failure
+            self._retriever.retrieve(scope, request, planner, clock)
             failure = scope.search.failure
 
     def _pool(
@@ -256,12 +258,11 @@ class RecallService:
         degraded += missing
         return Pool(scopes, items, bounds)
 
-    def _scorer(self, request: Request) -> Scorer:
+    def _enough(self, request: Request) -> float:
         # With a chat model it was not measured: its sentences share more words with questions, and the questions of
         # its plans have words of their own. Where vectors mean little, words are all there is.
         less = self.chat is None and request.question.known_to(self.embedder.model)
-        explained = SPARE * request.k if self.explains else 0
-        return Scorer(self.store, self.settings.weights, ENOUGH_WORDS if less else 0.0, explained)
+        return ENOUGH_WORDS if less else 0.0
 
     def _note_visits(self, scopes: Sequence[Scope], evidence: Sequence[Evidence]) -> None:
         """Count what is returned, forest by forest."""

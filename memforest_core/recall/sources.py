@@ -26,7 +26,6 @@ from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_time
 from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
 from memforest_core.index.vector_index import DenseVector, External, SourceHit, SourceMismatch
 from memforest_core.recall.request import ALWAYS, Bounds, touches
-from memforest_core.recall.signal_table import Candidate
 from memforest_core.settings import SourceSettings
 
 log = structlog.get_logger(__name__)
@@ -57,11 +56,6 @@ class SourceItem:
     cosine: float
     said_at: datetime | None
     evidence: Evidence
-
-    def row(self, bounds: Bounds) -> Candidate:
-        """The item as a row of the table: a turn with one fact, both in its words, without neighbours."""
-        in_time = bounds.about != ALWAYS and touches(self.spans, bounds.about)
-        return Candidate(-1, (self.id, 0, 0), self.id, (self.id,), in_time=in_time)
 
     @property
     def spans(self) -> Sequence[tuple[datetime, datetime]]:

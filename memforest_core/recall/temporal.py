@@ -1,4 +1,4 @@
-"""The temporal stage of scoring: what is current, was before, first or last, or lies in the time a question names.
+"""The temporal stage of scoring: what is current, was before or after, first or last, or is one of a series.
 
 Statements about one thing are found by how near they are to the question once names are left out of it, states by the
 chains of stored facts; both are put in the order of time.
@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple
-
-import numpy as np
 
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.ids import FactId
@@ -29,51 +27,43 @@ from memforest_core.domain.temporal_question import (
     as_subject,
     current_attributes,
     is_about_still,
-    names_only_a_time,
     order_of,
     previous_attributes,
-    says_how_often,
     series_of,
 )
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import ModelRejected, ModelUnavailable
-from memforest_core.index.vector_index import SparseVector
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.candidates import Candidates, Scope
-from memforest_core.recall.index_search import IndexSearch, Limits
+from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import CURRENT, FactText, Stated, States, TurnKey
 from memforest_core.recall.rows.chains import TimelineRows
-from memforest_core.recall.signal_table import Candidate, Table
+from memforest_core.recall.rows.recall_rows import RecallStore
+from memforest_core.recall.table import Table
 from memforest_core.recall.timeline import Chain, Speakers, chains_of
 from memforest_core.store.owners import ForestRef
 
-ORDER, SERIES, PREVIOUS = "order", "series", "previous"
-"""Signals: a place in the order of time among all states, or among statements about one thing; a state that was before
-another."""
+SERIES, PREVIOUS = "series", "previous"
+"""Signals: a place in the order of time among statements about one thing; a state that was before another."""
 READ = 120
 """The best candidates, and those near the question, whose texts are read; the others stay where they are."""
-NEARER = 0.8
-"""How much less each further state gets than the one before it, in the order of all states."""
 FADING = 0.4
-"""The same in a series of statements about one thing."""
+"""How much less each further statement gets than the one before it."""
 SAME_ANCHOR = 0.8
 """Texts with this part of the best one's anchor words speak of the anchor too; the earliest of them counts."""
 LEAST_ANCHOR = 0.34
 """An anchor of which no text has this much is not known; then nothing is lifted."""
 GOOD = 0.5
-"""Without words for the state in question, candidates with this part of the best score are its states."""
+"""Without nearness, and without words for the state in question, candidates with this part of the best score are its
+states."""
 ALIKE = 0.45
 """Statements at least this near to the question, as a part of the nearest one, are about its subject."""
 SURE = 0.7
 """The same of the ends of what lasted: how long is said of one thing only."""
 WORDS = 0.25
 """What the words of the question in a statement, or in the question that it answers, add to its nearness."""
-AROUND = 4
-"""Turns before and after one that says how often something happens, of which it may speak."""
-OWN, CONTEXT = 0.5, 0.9
-"""What the nearness of such a turn itself counts, and that of a turn around it."""
 STATED = 0.35
 """A state whose nearest statement is not this near to the question is not the one in question."""
 AS_NEAR = 0.8
@@ -94,81 +84,53 @@ Moment = tuple[datetime, int]
 """The timestamp of a turn, and its ordinal in its session."""
 Nearness = Mapping[FactId, float]
 """How near facts are to a question as its subject would ask it, and to the best answer to it."""
-Texts = Callable[[Collection[TurnKey]], Mapping[TurnKey, str]]
-"""Reads the contents of turns."""
+Near = dict[int, tuple[float, Moment]]
+"""How near candidates are that are about the subject of the question, 1 the nearest, with their timestamps."""
 
 
 class Statement(NamedTuple):
-    """A row of the table with its timestamp, its terms, and its nearness to the question: 1 for the nearest of all."""
+    """A candidate with its timestamp, its terms, and its nearness to the question: 1 for the nearest of all."""
 
     at: int
     moment: Moment
     words: frozenset[str]
-    near: float = 0.0
-    often: bool = False
-    """Whether it says how often something happens."""
+    near: float
 
 
 def lift_in_time(
-    table: Table, scopes: Sequence[Scope], question: Question, weights: Weights, texts: Sequence[Texts]
-) -> dict[int, tuple[float, Moment]]:
-    """Lift the candidates by their place in the order of time, within each forest, and by the time that the question
-    names; ``texts`` reads the turns of each forest.
-
-    How near the rows are that are about the subject of the question, 1 the nearest, with their timestamps.
-    """
-    near: dict[int, tuple[float, Moment]] = {}
-    ordered = order_of(question.text).order is not Order.NONE and weights["order"] > 0
-    wordless = not answering_terms(question.terms, question.spoken)
-    for number, scope in enumerate(scopes):
-        if ordered and not (wordless and scope.near):
-            _lift_ordered(table, table.ranking_of(number), scope, question, weights["order"], texts[number])
-    if weights["series"] <= 0:
-        return near
-    column, most = np.zeros(len(table.rows)), weights["series"] * table.best
-    for number, scope in enumerate(scopes):
-        rows = table.ranking_of(number)
-        timed = [at for at in rows if table.rows[at].in_time]
-        if timed and names_only_a_time(question.text, _names(scope.candidates)):
-            own = _by_subject(table, rows, question, scope.forest.owner)
-            column[timed] = [most * (1.0 if at in own else 0.5) for at in timed]
-    table.add(SERIES, column, lift=True)
-    for number, scope in enumerate(scopes):
-        # The order of what is indexed says nothing of what is not, when that has more of the question.
-        if scope.near and max(scope.outside_cells.values(), default=0.0) <= scope.held(question):
-            rows = table.ranking_of(number)
-            found = _lift_series(table, rows, scope, question, weights["series"], texts[number])
-            near |= found if not scope.candidates.sentences else {}
-    return near
-
-
-def lift_states(table: Table, scopes: Sequence[Scope], near: Mapping[int, tuple[float, Moment]], weight: float) -> None:
-    """Lift the best statement of each state that the question is about, in all forests, by ``weight`` times the best
-    score."""
+    store: RecallStore, table: Table, scopes: Sequence[Scope], question: Question, weights: Weights
+) -> None:
+    """The temporal stage: lift the statements of a series by their place in the order of time, forest by forest, then
+    the best statement of each state that the question is about, in all of them."""
+    near: Near = {}
+    series = series_of(question.text)
+    if series is not None and weights["series"] > 0:
+        for number, scope in enumerate(scopes):
+            near |= _lift_series(store, table, number, scope, question, series, weights["series"])
     states = tuple(stated for scope in scopes for stated in scope.states.states)
     read = frozenset(fact for scope in scopes for fact in scope.states.read)
     signal = next((scope.states.signal for scope in scopes if scope.states.states), CURRENT)
     lifted = set()
-    for stated in certain(States(states, signal, read), table.rows, near).states:
-        lifted.add(next((at for at in table.ranking() if _says(table.rows[at], stated)), None))
-    column = np.zeros(len(table.rows))
-    column[[at for at in lifted if at is not None]] = weight * table.best
+    for stated in certain(States(states, signal, read), table, near).states:
+        lifted.add(next((at for at in table.ranking() if _says(table, at, stated)), None))
+    column = table.zeros()
+    column[[at for at in lifted if at is not None]] = weights["current"] * table.best
     table.add(signal, column, lift=True)
 
 
-def certain(states: States, rows: Sequence[Candidate], near: Mapping[int, tuple[float, Moment]]) -> States:
+def certain(states: States, table: Table, near: Near) -> States:
     """The states without those that rules read and that other statements contradict.
 
     A state is left out when it is far from a question whose nearest statement is in no chain, and when something about
     as near was said later that no rule could read.
     """
-    unread = [known for at, known in near.items() if states.read.isdisjoint(map(FactId, rows[at].facts))]
+    unread = [known for at, known in near.items() if states.read.isdisjoint(map(FactId, table.facts[at]))]
     if not unread or states.signal != CURRENT:
         return states
     nearest, nearest_unread = max(near.values())[0], max(unread)[0]
 
     def is_certain(stated: Stated) -> bool:
-        own = [known for at, known in near.items() if _says(rows[at], stated)]
+        own = [known for at, known in near.items() if _says(table, at, stated)]
         if not own:
             return True
         best, last = max(own)[0], max(moment for _, moment in own)
@@ -179,86 +141,124 @@ def certain(states: States, rows: Sequence[Candidate], near: Mapping[int, tuple[
     return States(tuple(filter(is_certain, states.states)), states.signal, states.read)
 
 
-def _says(row: Candidate, stated: Stated) -> bool:
+def _says(table: Table, at: int, stated: Stated) -> bool:
     """Whether a candidate says a state."""
-    return any(row.key in stated.get(FactId(fact), ()) for fact in row.facts)
+    return any(table.key(at) in stated.get(FactId(fact), ()) for fact in table.facts[at])
 
 
-def _lift_ordered(
-    table: Table, ranking: Sequence[int], scope: Scope, question: Question, weight: float, texts: Texts
-) -> None:
-    """Lift what is where the question wants it among all states: half of the weight for the right side of the anchor,
-    the other half less with each state that is nearer. An anchor that no text speaks of lifts nothing."""
-    query, names = order_of(question.text), _names(scope.candidates)
-    first = ranking[:READ]
-    read = texts(dict.fromkeys(table.rows[at].key for at in first))
-    said = [_statement(table, at, frozenset(terms(read.get(table.rows[at].key, "")))) for at in first]
-    anchor, other = (frozenset(terms(text)) - names for text in (query.anchor, query.other))
-    states = _states(table, said, answering_terms(question.terms, question.spoken))
-    parts = order_parts(said, states, query.order, anchor, other)
-    column = np.zeros(len(table.rows))
-    column[list(parts)] = [weight * part for part in parts.values()]
-    table.add(ORDER, column, lift=True)
-
-
-def order_parts(
-    said: Sequence[Statement],
-    states: Sequence[Statement],
-    order: Order,
-    anchor: Collection[str],
-    other: Collection[str] = (),
-) -> dict[int, float]:
-    """The rows of the states that an order names, each with its part of the weight; ``anchor`` and ``other`` are the
-    terms of what the order is counted from."""
-    if order is Order.BETWEEN:
-        ends = [anchor_moment(said, anchor), anchor_moment(said, other)]
-        known = sorted(end for end in ends if end is not None)
-        return {each.at: 1.0 for each in states if len(known) == len(ends) and known[0] < each.moment < known[-1]}
-    moment = anchor_moment(said, anchor) if anchor else None
-    if anchor and moment is None and order in {Order.BEFORE, Order.AFTER}:
+def _lift_series(
+    store: RecallStore, table: Table, number: int, scope: Scope, question: Question, series: Series, weight: float
+) -> Near:
+    """Lift the statements about the subject of the question to what their nearness is worth, and by their place in the
+    order of time ``weight`` times the best score times their nearness more. Statements whose facts are near are taken;
+    without these, where a place in time is meant, those that have words for the state or good scores."""
+    ranking = table.ranking_of(number)
+    nearness = {at: max([scope.near.get(FactId(fact), 0.0) for fact in table.facts[at]], default=0.0) for at in ranking}
+    own = _by_subject(table, ranking, scope.forest.owner)
+    # The order of what is indexed says nothing of what is not, when that has more of the question.
+    by_facts = bool(scope.near) and max(scope.outside_cells.values(), default=0.0) <= scope.held(question)
+    read = [at for place, at in enumerate(ranking) if place < READ or (by_facts and nearness[at] > 0.0)]
+    if by_facts and not any(nearness[at] > 0.0 for at in own):
         return {}
-    return {each.at: (1.0 + NEARER**rank) / 2 for rank, each in enumerate(preferred(states, order, moment))}
+    if not by_facts and (scope.near or order_of(question.text).order in {Order.NONE, Order.DURATION}):
+        return {}
+    keys = [table.key(at) for at in read]
+    with store.recalling(scope.tenant) as rows:
+        texts = scope.read_turns(rows, [*keys, *map(_before, keys)] if by_facts else keys)
+    words = {key: frozenset(terms(texts[key])) for key in keys if key in texts}
+    spoken = [words.get(key, frozenset()) for key in keys]
+    if by_facts:
+        worth = _worth_by_facts(table, read, spoken, texts, scope, question, nearness, own)
+    else:
+        worth = _worth_by_words(table, read, spoken, question)
+    best = max(worth, default=0.0) or 1.0
+    said = [
+        Statement(at, _moment(table, at), held, value / best)
+        for at, held, value in zip(read, spoken, worth, strict=True)
+    ]
+    top = max((float(table.score[at]) for at in read), default=0.0)
+    column = table.zeros()
+    for each, part in series_parts(said, series, _anchors(said, scope, question)):
+        lifted = max(0.0, top * each.near - float(table.score[each.at]))
+        column[each.at] = lifted + weight * top * each.near * part
+    table.add(SERIES, column, lift=True)
+    if not by_facts or scope.candidates.sentences:
+        return {}
+    return {each.at: (each.near, each.moment) for each in said if each.near > 0.0}
 
 
-def series_parts(said: Sequence[Statement], series: Series, moment: Moment | None) -> dict[int, float]:
-    """The rows of the statements about one thing that a series names, each with its part of the weight; those not
-    named are lifted by nothing. Before and after are counted from the anchor's ``moment``."""
-    alike = [each for each in said if each.near >= ALIKE]
-    match series:
-        case Series.ENDS:
-            return {each.at: 1.0 for each in alike if each.near >= SURE}
-        case Series.ALL | Series.OFTEN:
-            return {each.at: 1.0 for each in alike if series is Series.ALL or each.often}
-        case _:
-            return {each.at: FADING**rank for rank, each in enumerate(preferred(alike, series, moment))}
+def _worth_by_facts(
+    table: Table,
+    read: Sequence[int],
+    spoken: Sequence[frozenset[str]],
+    texts: Mapping[TurnKey, str],
+    scope: Scope,
+    question: Question,
+    nearness: Mapping[int, float],
+    own: Collection[int],
+) -> list[float]:
+    """The nearness of each candidate of the subject as a part of the nearest one's, and more for the words of the
+    question in it or in the question right before it; a joke has none."""
+    best = max(nearness[at] for at in own)
+    keys = [table.key(at) for at in read]
+    before = [texts.get(_before(key), "") for key in keys]
+    answered = [terms(text) if text.rstrip().endswith(("?", "\uff1f")) else () for text in before]
+    wanted = question.wanted - _names(scope.candidates)
+    parts = zip(coverage(wanted, spoken), coverage(wanted, answered), strict=True)
+    return [
+        nearness[at] / best + WORDS * max(one, other) if at in own and not joking(texts.get(key, "")) else 0.0
+        for at, key, (one, other) in zip(read, keys, parts, strict=True)
+    ]
 
 
-def _states(table: Table, said: Sequence[Statement], telling: Collection[str]) -> Sequence[Statement]:
-    """The statements of a state, by the subject of the question if it names somebody; the listener only remarks on it.
-    ``telling`` are words of which a text that states it has one; empty when the question names no known state."""
-    said = [each for each in said if table.rows[each.at].named_speaker] or said
-    if telling:
-        return [each for each in said if not each.words.isdisjoint(telling)]
-    best = max((float(table.score[each.at]) for each in said), default=0.0)
-    return [each for each in said if table.score[each.at] >= GOOD * best]
+def _worth_by_words(
+    table: Table, read: Sequence[int], spoken: Sequence[frozenset[str]], question: Question
+) -> list[float]:
+    """The score of each candidate that states what the question is about, by its subject if it names somebody: the
+    listener only remarks on it."""
+    telling = answering_terms(question.terms, question.spoken)
+    named = any(table.named[at] for at in read)
+    scores = [float(table.score[at]) if table.named[at] or not named else 0.0 for at in read]
+    good = GOOD * max(scores, default=0.0)
+    return [
+        score if (not words.isdisjoint(telling) if telling else score >= good) else 0.0
+        for score, words in zip(scores, spoken, strict=True)
+    ]
 
 
-def preferred(said: Sequence[Statement], order: str, anchor: Moment | None) -> list[Statement]:
-    """The statements that an order names, the best first; none for another order. Before and after are counted from
-    the ``anchor``, or from the last statement without one."""
-    in_order = sorted(said, key=lambda each: each.moment)
-    at = anchor if anchor is not None or not in_order else in_order[-1].moment
-    match order:
-        case Order.FIRST:
-            return in_order
-        case Order.LATEST:
-            return in_order[::-1]
-        case Order.BEFORE:
-            return [each for each in reversed(in_order) if at is not None and each.moment < at]
-        case Order.AFTER:
-            return [each for each in in_order if at is not None and each.moment > at]
-        case _:
-            return []
+def _anchors(said: Sequence[Statement], scope: Scope, question: Question) -> tuple[Moment | None, ...] | None:
+    """The moments of what the order is counted from; None when something is named that no text speaks of."""
+    query, names = order_of(question.text), _names(scope.candidates)
+    anchors = [frozenset(terms(text)) - names for text in (query.anchor, query.other)]
+    if query.order is Order.BETWEEN:
+        ends = [anchor_moment(said, anchor) for anchor in anchors]
+        return None if None in ends else tuple(sorted(ends))  # type: ignore[type-var]
+    moment = anchor_moment(said, anchors[0]) if anchors[0] else None
+    return None if anchors[0] and moment is None else (moment,)
+
+
+def series_parts(
+    said: Sequence[Statement], series: Series, anchors: tuple[Moment | None, ...] | None
+) -> list[tuple[Statement, float]]:
+    """The statements that a series names, each with its part of the weight; those not named are lifted by nothing.
+    Before and after are counted from the anchor, or from the last statement without one; None for one not known."""
+    alike = sorted((each for each in said if each.near >= ALIKE), key=lambda each: each.moment)
+    if series in {Series.ENDS, Series.ALL}:
+        return [(each, 1.0) for each in alike if series is Series.ALL or each.near >= SURE]
+    if series is Series.FIRST:
+        named = alike
+    elif series is Series.LATEST:
+        named = alike[::-1]
+    elif anchors is None or not alike:
+        return []
+    elif series is Series.BETWEEN:
+        first, last = anchors
+        return [(each, 1.0) for each in alike if first < each.moment < last]  # type: ignore[operator]
+    else:
+        at = anchors[0] or alike[-1].moment
+        after = [each for each in alike if each.moment > at]
+        named = after if series is Series.AFTER else [each for each in reversed(alike) if each.moment < at]
+    return [(each, FADING**rank) for rank, each in enumerate(named)]
 
 
 def anchor_moment(said: Sequence[Statement], anchor: Collection[str]) -> Moment | None:
@@ -270,90 +270,11 @@ def anchor_moment(said: Sequence[Statement], anchor: Collection[str]) -> Moment 
     return min(each.moment for each, part in zip(said, parts, strict=True) if part >= SAME_ANCHOR * best)
 
 
-def _lift_series(
-    table: Table, ranking: Sequence[int], scope: Scope, question: Question, weight: float, texts: Texts
-) -> dict[int, tuple[float, Moment]]:
-    """Lift the statements about the subject of the question to what their nearness is worth, and by their place in the
-    order of time ``weight`` times the best score times their nearness more."""
-    series = series_of(question.text)
-    facts = {at: map(FactId, table.rows[at].facts) for at in ranking}
-    nearness = {at: max([scope.near.get(fact, 0.0) for fact in each], default=0.0) for at, each in facts.items()}
-    own = _by_subject(table, ranking, question, scope.forest.owner)
-    best = max((nearness[at] for at in own), default=0.0)
-    if series is None or best <= 0.0:
-        return {}
-    read = [at for place, at in enumerate(ranking) if place < READ or nearness[at] > 0.0]
-    said = _near_statements(table, read, scope, question, nearness, own, texts)
-    anchor = frozenset(terms(order_of(question.text).anchor)) - _names(scope.candidates)
-    moment = anchor_moment(said, anchor) if anchor and series in {Series.BEFORE, Series.AFTER} else None
-    if anchor and moment is None and series in {Series.BEFORE, Series.AFTER}:
-        return {}
-    parts = series_parts(said, series, moment)
-    top = max(float(table.score[at]) for at in read)
-    column = np.zeros(len(table.rows))
-    for each in said:
-        if each.at in parts:
-            worth = max(0.0, top * each.near - float(table.score[each.at]))
-            column[each.at] = worth + weight * top * each.near * parts[each.at]
-    table.add(SERIES, column, lift=True)
-    return {each.at: (each.near, each.moment) for each in said if each.near > 0.0}
-
-
-def _near_statements(
-    table: Table,
-    read: Sequence[int],
-    scope: Scope,
-    question: Question,
-    nearness: Mapping[int, float],
-    own: Collection[int],
-    texts: Texts,
-) -> list[Statement]:
-    """Rows as statements, with their nearness as a part of the nearest of all: their own, and more for the words of the
-    question in them or in the question right before them; a joke has none."""
-    best = max(nearness[at] for at in own)
-    keys = [table.rows[at].key for at in read]
-    found = texts(dict.fromkeys([*keys, *map(_before, keys)]))
-    questions = {key for key, text in found.items() if text.rstrip().endswith(("?", "\uff1f"))}
-    words = {key: frozenset(terms(found[key])) for key in {*keys, *questions} if key in found}
-    wanted = question.wanted - _names(scope.candidates)
-    spoken = [words.get(key, frozenset()) for key in keys]
-    answered = [words[_before(key)] if _before(key) in questions else frozenset() for key in keys]
-    worth = [
-        nearness[at] / best + WORDS * max(one, other) if at in own and not joking(found.get(key, "")) else 0.0
-        for at, key, one, other in zip(read, keys, coverage(wanted, spoken), coverage(wanted, answered), strict=True)
-    ]
-    often = series_of(question.text) is Series.OFTEN
-    most = max(worth) or 1.0
-    said = [
-        _statement(table, at, held, value / most, often and says_how_often(found.get(key, ""), question.text))
-        for at, key, held, value in zip(read, keys, spoken, worth, strict=True)
-    ]
-    return _in_context(table, said) if often else said
-
-
-def _in_context(table: Table, said: Sequence[Statement]) -> list[Statement]:
-    """The statements, those that say how often as near as what is said around them: "twice a week" names no thing."""
-    found = []
-    for each in said:
-        if each.often:
-            session, ordinal = table.rows[each.at].key
-            around = [
-                other.near
-                for other in said
-                for key in (table.rows[other.at].key,)
-                if key[0] == session and 0 < abs(key[1] - ordinal) <= AROUND
-            ]
-            each = each._replace(near=max([CONTEXT * near for near in around] + [OWN * each.near]))
-        found.append(each)
-    most = max(each.near for each in found)
-    return [each._replace(near=each.near / most) for each in found]
-
-
-def _statement(table: Table, at: int, words: frozenset[str], near: float = 0.0, often: bool = False) -> Statement:
-    turn = table.rows[at].turn
+def _moment(table: Table, at: int) -> Moment:
+    turn = table.turn[at]
     if turn is None:
         raise ValueError("candidates of forests have turns")
-    return Statement(at, (turn.occurred_at, turn.ordinal), words, near, often)
+    return turn.occurred_at, turn.ordinal
 
 
 def _names(candidates: Candidates) -> frozenset[str]:
@@ -361,12 +282,12 @@ def _names(candidates: Candidates) -> frozenset[str]:
     return frozenset(term for name in {head.name for head in candidates.turns.values()} for term in terms(name))
 
 
-def _by_subject(table: Table, rows: Sequence[int], question: Question, owner: str) -> Collection[int]:
-    """The rows of speakers whom the question names, of the owner if it names nobody; else all."""
-    named = {at for at in rows if table.rows[at].named_speaker}
+def _by_subject(table: Table, rows: Sequence[int], owner: str) -> Collection[int]:
+    """The candidates of speakers whom the question names, of the owner if it names nobody; else all."""
+    named = {at for at in rows if table.named[at]}
     if named:
         return named
-    owned = {at for at in rows if (turn := table.rows[at].turn) is not None and turn.speaker_id == owner}
+    owned = {at for at in rows if (turn := table.turn[at]) is not None and turn.speaker_id == owner}
     return owned or frozenset(rows)
 
 
@@ -390,7 +311,9 @@ def near_facts(
     know.
     """
     series = series_of(question.text)
-    if series is None or search.dense is None or search.failure is not None or not question.known_to(embedder.model):
+    if series in {None, Series.BETWEEN} or search.dense is None or search.failure is not None:
+        return {}
+    if not question.known_to(embedder.model):
         return {}
     text = _thing(question.text)
     found = found_in(text, people)
@@ -400,7 +323,7 @@ def near_facts(
         return {}
     subjects = {one.person.id for one in found} or {people.owner.id}
     said = {fact.id: fact.statement for fact in reading(list(parts))}
-    if series not in {Series.ENDS, Series.ALL, Series.OFTEN} and not not_so(question.text):
+    if series not in {Series.ENDS, Series.ALL} and not not_so(question.text):
         now = series is Series.LATEST
         said = {fact: one for fact, one in said.items() if meant(one, question.terms, now=now)}
     for fact in sorted(said, key=lambda fact: (-near[fact], fact))[:NEAREST]:
@@ -424,17 +347,10 @@ def _thing(question: str) -> str:
 
 
 def _nearest(search: IndexSearch, embedder: Embedder, text: str, limit: int) -> dict[FactId, float]:
-    if search.failure is not None:
-        return {}
     try:
-        vector = embedder.embed_query([text]).vectors[0]
+        return search.facts_near(embedder.embed_query([text]).vectors[0], limit) if search.failure is None else {}
     except (ModelUnavailable, ModelRejected):
         return {}
-    sub = IndexSearch(search.index, search.scope, vector, SparseVector((), ()))
-    sub.flat(Limits(0, limit, 0))
-    search.round_trips += sub.round_trips
-    search.failure = sub.failure
-    return {FactId(fact): cosine for fact, cosine in sub.facts.dense.items()}
 
 
 def _spread(cosines: Mapping[FactId, float], limit: int) -> dict[FactId, float]:

@@ -507,16 +507,13 @@ WEIGHTS: dict[str, float] = {
     "cell": 0.5,
     "fact": 1.0,
     "unread": 1.0,
-    "interval": 0.5,
     "root": 0.5,
-    "neighbour": 0.2,
     "next_but_one": 0.2,
     "answer": 0.15,
     "speaker": 0.3,
     "wording": 0.65,
     "related": 0.5,
     "tokens": 0.15,
-    "order": 1.2,
     "series": 1.0,
     "current": 1.0,
     "exact": 1.0,
@@ -532,21 +529,15 @@ class RecallSettings(Group):
     k: int = Field(default=10, ge=1, le=1000)
     mode: Literal["auto", "flat", "embedding", "llm", "planner"] = "embedding"
     trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
-    """Families of trees that are browsed and vote."""
-    embedding_trees: tuple[Literal["session", "entity", "scene"], ...] = ("session",)
-    """The same in mode embedding, where the others found nothing more and cost a fifth of the time (ADR 7)."""
+    """Families of trees that take part: those of sessions vote, all are browsed where a chat model ranks (ADR 7)."""
     flat_limit: int = Field(default=60, ge=1)
     """Cells that words and vectors bring, each (more when more evidence is wanted)."""
     fact_limit: int = Field(default=60, ge=1)
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
-    tree_limit: int = Field(default=12, ge=2)
-    """Trees browsed for one question: those of named people first, then the best roots and those of the hits."""
+    tree_limit: int = Field(default=6, ge=2)
+    """Trees that a chat model browses for one question: of named people first, then the best roots and of the hits."""
     beam: int = Field(default=10, ge=1)
     """Beam width per tree and level (paper)."""
-    embedding_tree_limit: int = Field(default=4, ge=2)
-    """``tree_limit`` in mode embedding, where flat hits bring nearly all: more found no more (docs/evaluation.md)."""
-    embedding_beam: int = Field(default=4, ge=1)
-    """``beam`` in mode embedding."""
     weights: Annotated[dict[str, NotNegative], completed_by(WEIGHTS)] = WEIGHTS
     """How much each signal counts, as a JSON object of those that differ from the usual: {"speaker": 0.5}; 0 switches
     one off. Each is described in docs/retrieval.md."""

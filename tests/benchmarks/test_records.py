@@ -13,9 +13,7 @@ from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import RECORDS, Record, RecordFile, WrongRun, read_records
 from benchmarks.eval.report import main, markdown, measured
 from benchmarks.eval.summing import comparison, interval, row
-from benchmarks.eval.variants import MEMFOREST, SETTINGS, variants
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.settings import LlmSettings, RecallSettings
 
 MEASURED = {"dataset": "own", "file": "own.json", "seed": 7, "chat_model": "offline", "transform": None, "limit": None}
 
@@ -157,15 +155,3 @@ def test_every_method_has_a_row_of_the_report_and_variants_a_table_of_their_own(
     assert main([str(tmp_path), "--to", str(tmp_path / "notes" / "recall.md")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "notes" / "recall.md")
     assert (tmp_path / "notes" / "recall.md").read_text() == text
-
-
-def test_each_part_is_a_row_and_every_setting_is_the_products() -> None:
-    """Given the group of parts, when rows are made, then each differs from the default in one part that is on there."""
-    rows = variants("parts", LlmSettings())
-    assert [one.name for one in rows] == [MEMFOREST, *(f"{MEMFOREST}:no-{name}" for name in SETTINGS)]
-    usual = RecallSettings()
-    for changed in SETTINGS.values():
-        weights = changed.get("weights", {})
-        assert all(usual.weights[name] > 0 for name in weights)
-        assert all(getattr(usual, name) > 0 for name in changed.keys() - {"weights"})
-    assert [one.timed for one in rows] == [True] + [False] * (len(rows) - 1)

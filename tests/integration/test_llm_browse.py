@@ -13,15 +13,11 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.vector_index import IndexFilter
 from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.recall.browse import Browsed, TreeCache, browse
-from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.browse import Browsed, LlmRanker, browse
 from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, PlanType, QuestionType, planned, standalone
-from memforest_core.recall.question import parse_question
-from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import TreeChild, TreeRoot
 from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from tests.harness.model_answers import last_user_text
@@ -29,13 +25,13 @@ from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
-from tests.harness.weights import weights
 
 QUESTION = "Which lamp did Bob carry to the lighthouse?"
 REQUESTED = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
 LATENCY_S = 0.3
 TURNS = 36
 WIDE = 100
+CHARS = 800
 
 Document = dict[str, Any]
 
@@ -70,11 +66,11 @@ class Walker:
 
     def children(self, node: UUID) -> list[TreeChild]:
         with self.reading() as rows:
-            return [child for below in rows.one(rows.children([node])) for child in below.children]
+            return rows.one(rows.children([node], CHARS))
 
     def begun(self, roots: Iterable[UUID]) -> list[TreeRoot]:
         with self.reading() as rows:
-            return rows.one(rows.tree_roots(list(roots)))
+            return rows.one(rows.tree_roots(list(roots), SUMMARY_CHARS))
 
     def levels(self, root: UUID) -> list[int]:
         """How many nodes of each level have something to rank, from the root down."""
@@ -85,25 +81,11 @@ class Walker:
             level = [child.id for children in below for child in children if child.payload_id is None]
         return counts
 
-    def search(self) -> IndexSearch:
-        question = parse_question(QUESTION)
-        dense = self.stack.services.embedder.embed_query([question.text]).vectors[0]
-        scope = IndexFilter(self.stack.tenant, ForestId(self.forest))
-        return IndexSearch(self.stack.services.index, scope, dense, question.sparse())
-
     def browse(
-        self,
-        server: ModelServer | None,
-        questions: Mapping[UUID, str],
-        *,
-        calls: int = 4,
-        most: int = 16,
-        beam: int = WIDE,
+        self, server: ModelServer, questions: Mapping[UUID, str], *, calls: int = 4, most: int = 16, beam: int = WIDE
     ) -> Browsed:
-        ranker = None if server is None else LlmRanker(chat(server), REQUESTED, calls=calls, children_per_call=most)
-        return browse(
-            self.reading, self.search(), self.begun(questions), beam, weights(), TreeCache(), ranker, questions
-        )
+        ranker = LlmRanker(chat(server), REQUESTED, calls=calls, children_per_call=most)
+        return browse(self.reading, self.begun(questions), beam, ranker, questions)
 
 
 def chat(server: ModelServer, timeout_s: float = 2.0) -> LitellmChat:
@@ -145,8 +127,8 @@ class TestCalls:
         levels = bob.levels(root)
         assert len(levels) >= 3
         browsed = bob.browse(server, {root: QUESTION})
-        assert browsed.calls == len(server.requests) == sum(levels)
-        assert (len(browsed.cells), browsed.levels, browsed.degraded) == (TURNS // 2, len(levels), [])
+        assert len(server.requests) == sum(levels)
+        assert (len(browsed.cells), browsed.degraded) == (TURNS // 2, [])
         assert browsed.positions.keys() == browsed.cells
 
     def test_a_level_side_by_side_within_the_bound_and_levels_one_after_another(
@@ -174,7 +156,7 @@ class TestCalls:
         browsed = bob.browse(server, {root: QUESTION}, most=2)
         shown = [len(document["children"]) for document in documents(server)]
         assert max(shown) == 2
-        assert browsed.calls == len(shown) > sum(bob.levels(root))
+        assert len(shown) > sum(bob.levels(root))
         assert len(browsed.cells) == TURNS // 2
 
     def test_the_model_sees_summaries_then_what_was_said_with_its_days(self, bob: Walker, server: ModelServer) -> None:
@@ -186,20 +168,14 @@ class TestCalls:
         assert {child["days"] for child in first["children"]} == {"2024-05-01"}
         assert any(f"lamp number {TURNS - 2} to room" in child["text"] for child in last["children"])
 
-    def test_the_order_is_the_models_and_scores_are_gathered_all_the_same(
-        self, bob: Walker, server: ModelServer
-    ) -> None:
+    def test_the_order_is_the_models(self, bob: Walker, server: ModelServer) -> None:
         """Given a model that wants the last child of every node, then the very last cell is all that is left."""
         server.answer = lambda body: order([len(json.loads(last_user_text(body))["children"])])
         (root,) = bob.roots("session")
-        ranker, search = LlmRanker(chat(server)), bob.search()
-        browsed = browse(bob.reading, search, bob.begun([root]), 10, weights(), TreeCache(), ranker, {root: QUESTION})
         node = root
         while (below := bob.children(node)[-1]).payload_id is None:
             node = below.id
-        assert browsed.cells == {below.payload_id}
-        assert below.payload_id in search.cells.dense
-        assert search.round_trips == browsed.levels
+        assert bob.browse(server, {root: QUESTION}, beam=10).cells == {below.payload_id}
 
 
 def _cut(spans: Sequence[tuple[float, float]], sizes: Sequence[int]) -> list[Sequence[tuple[float, float]]]:
@@ -231,30 +207,18 @@ class TestFaults:
     def test_cost_the_node_that_they_met_and_no_other(
         self, bob: Walker, server: ModelServer, fault: Fault, reason: str
     ) -> None:
-        """Given a fault at the first node below the root, then that node's children are all followed, as by scores,
-        and of every other node only the first child, as the model says."""
+        """Given a fault at the first node below the root, then that node's children are not followed, and of every
+        other node only the first child, as the model says."""
         server.answer = _first_child_below_the_root()
         server.script(None, fault)
         (root,) = bob.roots("session")
         failed, *others = bob.children(root)
         assert failed.payload_id is None
-        expected = {_first_leaf(bob, child) for child in bob.children(failed.id)}
-        expected |= {_first_leaf(bob, node) for node in others}
         browsed = bob.browse(server, {root: QUESTION}, calls=1)
-        assert browsed.cells == expected
+        assert browsed.cells == {_first_leaf(bob, node) for node in others}
         assert len(browsed.degraded) == 1
         assert browsed.degraded[0].startswith("The children of 1 of ")
-        assert browsed.degraded[0].endswith(f" tree nodes were ranked by scores, not by the model (1: {reason}).")
-
-    @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.MALFORMED])
-    def test_everywhere_leave_what_embedding_finds(self, bob: Walker, server: ModelServer, fault: Fault) -> None:
-        server.faults.rates = {fault: 1.0}
-        questions = dict.fromkeys([*bob.roots("session"), *bob.roots("scene")], QUESTION)
-        by_scores = bob.browse(None, questions, beam=2)
-        by_model = bob.browse(server, questions, beam=2)
-        assert (by_model.cells, by_model.facts) == (by_scores.cells, by_scores.facts)
-        assert by_model.positions == {}
-        assert len(by_model.degraded) == 1
+        assert browsed.degraded[0].endswith(f" tree nodes were not followed (1: {reason}).")
 
 
 def _first_child_below_the_root() -> Callable[[Mapping[str, Any]], str]:
@@ -279,7 +243,7 @@ class TestPlanning:
     def test_trees_are_read_with_their_summaries_in_the_order_of_their_roots(self, bob: Walker) -> None:
         roots = [*bob.roots("session"), UUID(int=4), *bob.roots("scene"), *bob.roots("entity")]
         with bob.reading() as rows:
-            found = rows.nodes(roots, 20)
+            found = rows.one(rows.tree_roots(roots, 20))
         assert [node.id for node in found] == [root for root in roots if root != UUID(int=4)]
         assert found[0].label == "lamps"
         assert 0 < len(found[0].text or "") <= 20
@@ -297,7 +261,7 @@ class TestPlanning:
         server.answer = plans
         roots = [*bob.roots("scene"), *bob.roots("session")]
         with bob.reading() as rows:
-            trees = rows.nodes(roots, SUMMARY_CHARS)
+            trees = rows.one(rows.tree_roots(roots, SUMMARY_CHARS))
         plan = planned(chat(server), QUESTION, trees, REQUESTED)
         assert len(server.requests) == 1
         (document,) = documents(server)
@@ -322,7 +286,7 @@ class TestPlanning:
         server.script(fault)
         roots = bob.roots("session")
         with bob.reading() as rows:
-            trees = rows.nodes(roots, SUMMARY_CHARS)
+            trees = rows.one(rows.tree_roots(roots, SUMMARY_CHARS))
         plan = planned(chat(server), QUESTION, trees, REQUESTED)
         assert plan.questions == dict.fromkeys(roots, QUESTION)
         assert plan.type is PlanType.DIRECT
@@ -379,5 +343,5 @@ class TestReads:
         store = RecallStore(bob.stack.services.engine)
         with store.recalling(TenantId("other")) as rows:
             assert rows.one(rows.texts(ids, 10)) == {}
-            assert rows.nodes(bob.roots("session"), SUMMARY_CHARS) == []
+            assert rows.one(rows.tree_roots(bob.roots("session"), SUMMARY_CHARS)) == []
             assert rows.last_turns(ForestId(bob.forest), "lamps", 2) == []

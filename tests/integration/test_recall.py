@@ -66,7 +66,7 @@ def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
 
 
 def test_postgres_is_queried_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forest; what the hits need; roots; candidates; token vectors; texts; ways. Children of nodes are cached."""
+    """The forest; what the hits need; candidates; token vectors and texts; facts; paths."""
     bob.memory.recall("bob", "Which instrument is Bob learning?")
     sent: list[int] = []
     send = Reader._sent
@@ -77,8 +77,8 @@ def test_postgres_is_queried_in_few_rounds(bob: Stack, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Reader, "_sent", counted)
     assert bob.memory.recall("bob", "Which instrument is Bob learning?").evidence
-    assert len(sent) == 7
-    assert sum(sent) <= 18
+    assert len(sent) == 6
+    assert sum(sent) <= 15
 
 
 def test_evidence_says_where_when_and_why(bob: Stack) -> None:
@@ -88,7 +88,7 @@ def test_evidence_says_where_when_and_why(bob: Stack) -> None:
     assert (best.session_id, best.turn_ids, best.speaker) == ("moving", ("t3",), "Bob")
     assert best.time.start == datetime(2023, 5, 8, 10, 3, tzinfo=UTC)
     assert best.time_label == "Monday 8 May 2023"
-    assert {"cell", "interval", "session", "speaker"} <= best.signals.keys()
+    assert {"cell", "session", "speaker"} <= best.signals.keys()
     assert best.freshness is Freshness.SUMMARY
     session_path = [node for node in best.path if node.tree_kind is TreeKind.SESSION]
     assert session_path[0].level == max(node.level for node in session_path)

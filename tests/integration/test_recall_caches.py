@@ -8,16 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes
 from memforest_core.index.qdrant.edge_index import EdgeIndex
-from memforest_core.recall.browse import TreeCache
-from memforest_core.recall.records import Below
-from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from tests.harness.close import Close
 from tests.harness.sayings import said
@@ -115,7 +111,6 @@ def assert_same(running: Stack) -> None:
         reported(running.services.recall.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS
     ]
     with cold(running) as fresh:
-        assert fresh._retriever.trees is not running.services.recall._retriever.trees
         rebuilt = [reported(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
     assert warm == rebuilt
     assert any(warm)
@@ -138,26 +133,6 @@ def test_after_any_changes_a_warm_recall_finds_what_a_cold_one_finds(pipeline: S
     assert_same(pipeline)
 
 
-def test_a_tree_that_has_not_changed_is_not_read_again(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = Memory(pipeline, 3)
-    memory.tell()
-    memory.rest()
-    read: list[Below] = []
-    store = TreeCache.store
-    monkeypatch.setattr(
-        TreeCache, "store", lambda cache, tenant, below: (read.extend(below), store(cache, tenant, below))[1]
-    )
-    recall = pipeline.services.recall
-    first = recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")
-    assert read
-    read.clear()
-    assert recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding").evidence == first.evidence
-    assert not read
-    memory.tell()
-    recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")
-    assert read
-
-
 def test_what_was_deleted_is_not_found_by_a_warm_recall(pipeline: Stack) -> None:
     """Given a recall that has just cached trees and vectors, when a session is deleted, then nothing of it is found,
     although nothing was refreshed or indexed since."""
@@ -172,28 +147,3 @@ def test_what_was_deleted_is_not_found_by_a_warm_recall(pipeline: Stack) -> None
     after = pipeline.services.recall.recall(pipeline.tenant, "bob", question, mode="embedding")
     assert after.evidence
     assert "zorblax" not in str(after.evidence)
-
-
-def test_small_trees_are_read_as_a_whole_and_large_ones_a_level_at_a_time(pipeline: Stack) -> None:
-    """Given trees of several levels, then one read gives what reading their levels one after the other gives, of those
-    with so few leaves; of others what is below their roots."""
-    memory = Memory(pipeline, 3)
-    for _ in range(6):
-        memory.tell()
-    memory.rest()
-    with RecallStore(pipeline.services.engine).recalling(pipeline.tenant) as rows:
-        sizes = {
-            root: leaves for root, leaves in pipeline.rows("SELECT root_id, leaf_count FROM memforest.tree") if root
-        }
-        few = sorted(sizes.values())[len(sizes) // 2]
-        roots = sorted(sizes)
-        expected: dict[UUID, Below] = {}
-        level = roots
-        while level and (read := rows.one(rows.children(level))):
-            expected |= {below.parent: below for below in read}
-            small = [below for below in read if below.parent not in sizes or sizes[below.parent] <= few]
-            level = [child.id for below in small for child in below.children if child.payload_id is None]
-        found = rows.one(rows.below(roots, few))
-    assert {below.parent: below for below in found} == expected
-    assert len(found) == len(expected) > len(roots)
-    assert any(sizes[root] > few for root in roots)

@@ -112,7 +112,7 @@ def test_families_of_trees_and_budgets(ann: Stack) -> None:
     assert "session" in signals
     assert "topic" not in signals
     signals = {name for piece in memory.recall("ann", HOME, trees=["entity"]).evidence for name in piece.signals}
-    assert not signals & {"session", "interval"}
+    assert not signals & {"session"}
     assert len(memory.recall("ann", HOME, max_tokens=40).text()) <= 160
     assert memory.recall("ann", HOME, mode="auto", budget_ms=10).mode is Mode.FLAT
 

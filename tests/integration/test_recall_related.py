@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from memforest_core.domain.evidence import Evidence
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
@@ -37,28 +35,3 @@ def test_a_relative_of_a_word_finds_the_turn(grown_once: Stack) -> None:
 def test_a_relative_lifts_what_vectors_found(grown_once: Stack) -> None:
     [lifted], [plain] = reported(grown_once), reported(grown_once, related=0.0)
     assert lifted.score > plain.score
-
-
-def test_what_related_words_gave_is_a_signal_of_its_own(grown_once: Stack) -> None:
-    """Given a turn that has only a relative of the question's words, when a recall explains itself, then all that words
-    gave its cell is theirs, and nothing else differs."""
-    service = grown_once.services.recall
-    [plain], [explained] = (
-        [
-            piece
-            for piece in replace(service, explains=explains).recall(grown_once.tenant, "ann", QUESTION, 5).evidence
-            if GIVEN in piece.text
-        ]
-        for explains in (False, True)
-    )
-    assert "related" not in plain.signals
-    assert explained.signals["related"] > 0.1
-    assert explained.score == plain.score
-    rest = {name: value for name, value in explained.signals.items() if name not in {"cell", "fact", "related"}}
-    assert rest == {name: value for name, value in plain.signals.items() if name not in {"cell", "fact"}}
-    assert sum(explained.signals.values()) == pytest.approx(sum(plain.signals.values()))
-    settings = service.settings.model_copy(update={"weights": service.settings.weights | {"related": 0.0}})
-    without = replace(service, settings=settings, explains=True)
-    assert all(
-        "related" not in piece.signals for piece in without.recall(grown_once.tenant, "ann", QUESTION, 5).evidence
-    )

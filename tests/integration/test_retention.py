@@ -89,7 +89,7 @@ def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(u
     assert not [statement for statement in seen if "memforest.visit" in statement]
     assert unerased.stack.rows(VISITS) == []
     with statements(services.engine) as seen:
-        services.visits.close()
+        services.visits.flush()
     assert len([statement for statement in seen if "INSERT INTO memforest.visit" in statement]) == 1
 
     visits = dict(unerased.stack.rows(VISITS))
@@ -147,7 +147,7 @@ def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Bounde
             counter.note(unerased.stack.tenant, forest, (facts[start:] + facts[:start])[:: 1 if number % 2 else -1])
             if number % 5 == 0:
                 counter.flush()
-        counter.close()
+        counter.flush()
         left.append(counter)
 
     threads = [threading.Thread(target=recalls, args=(seed,)) for seed in range(1, 9)]

@@ -400,7 +400,7 @@ class Services:
         """Write the visits that are left, and release the index and the connections."""
         try:
             if "visits" in self.__dict__:
-                self.visits.close()
+                self.visits.flush()
         finally:
             if "recall" in self.__dict__:
                 self.recall.close()

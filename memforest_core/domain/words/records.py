@@ -96,10 +96,6 @@ class SeriesWords:
     """Words for all of several things: which ones, how many, both."""
     often: Pattern[str]
     """Words of a question for how often."""
-    frequency: Pattern[str]
-    """Words of a statement for how often."""
-    happening: str
-    """Words that ask for nothing more than what a time brought."""
     i: str
     my: str
     they: Pattern[str]

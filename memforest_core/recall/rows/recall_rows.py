@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import groupby
-from operator import itemgetter
 from typing import TypeVar
 from uuid import UUID
 
@@ -22,16 +20,13 @@ from memforest_core.domain.ids import (
     PayloadId,
     SessionId,
     TenantId,
-    TreeId,
     TreeKind,
 )
 from memforest_core.domain.text import beginnings, signs
 from memforest_core.models.calls import CallRecord
 from memforest_core.models.token_vectors import from_bytes
 from memforest_core.recall.records import (
-    Above,
     Around,
-    Below,
     CellRef,
     CellTokens,
     FactHead,
@@ -91,9 +86,9 @@ class RecallRows:
         """The id and each name of everybody who has spoken, the newest names first."""
         return Read(sql.SPEAKERS, {"t": self._tenant, "f": forest}, _pairs)
 
-    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> Read[list[TreeRoot]]:
-        """Roots of the entity trees under these scope keys."""
-        values = {"t": self._tenant, "f": forest, "keys": list(keys)}
+    def entity_roots(self, forest: ForestId, keys: Sequence[str], chars: int) -> Read[list[TreeRoot]]:
+        """Roots of the entity trees under these scope keys, with the beginning of each text."""
+        values = {"t": self._tenant, "f": forest, "keys": list(keys), "chars": chars}
         return Read(sql.ENTITY_ROOTS if keys else None, values, _roots)
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[tuple[list[CellRef], list[TurnHead]]]:
@@ -131,35 +126,27 @@ class RecallRows:
         """Those of the facts that exist, as far as corrections are known by ``until``."""
         return self._of_ids(sql.FACTS, ids, _facts, f=forest, until=until)
 
-    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> Read[list[Above]]:
-        """What is above each leaf with one of the payloads in trees of these families."""
-        return self._of_ids(sql.LOWEST_ABOVE, payloads, _above, kinds=[kind.value for kind in kinds])
+    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> Read[list[tuple[UUID, UUID]]]:
+        """Each payload with the root of a tree of these families that has it in a leaf."""
+        return self._of_ids(sql.ROOTS_ABOVE, payloads, _above, kinds=[kind.value for kind in kinds])
 
     def paths(self, payloads: Sequence[UUID], chars: int) -> Read[list[PlacedNode]]:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once, with the beginning of
         its text."""
         return self._of_ids(sql.PATHS, payloads, _placed, chars=chars)
 
-    def tree_roots(self, roots: Sequence[UUID]) -> Read[list[TreeRoot]]:
-        """Those of these roots that exist, in their order."""
+    def tree_roots(self, roots: Sequence[UUID], chars: int) -> Read[list[TreeRoot]]:
+        """Those of these roots that exist, in their order, with the beginning of each text."""
 
         def in_order(rows: Rows) -> list[TreeRoot]:
             found = {root.id: root for root in _roots(rows)}
             return [found[NodeId(root)] for root in roots if root in found]
 
-        return self._of_ids(sql.TREE_ROOTS, roots, in_order)
+        return self._of_ids(sql.TREE_ROOTS, roots, in_order, chars=chars)
 
-    def children(self, nodes: Sequence[UUID]) -> Read[list[Below]]:
-        """The children of those of these nodes that have any."""
-        return self.below(nodes, 0)
-
-    def below(self, nodes: Sequence[UUID], leaves: int) -> Read[list[Below]]:
-        """The children of those of these nodes that have any, and of all nodes below those with so few leaves."""
-        return self._of_ids(sql.BELOW, nodes, _below, leaves=leaves)
-
-    def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
-        """The beginning of each node's text, where it has one."""
-        return {NodeId(node): text for node, text in self._by_ids(sql.SUMMARIES, nodes, chars=chars)}
+    def children(self, nodes: Sequence[UUID], chars: int) -> Read[list[TreeChild]]:
+        """The children of these nodes, in their order, with the beginning of each text."""
+        return self._of_ids(sql.CHILDREN, nodes, _children, chars=chars)
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         """Those of the turns that exist."""
@@ -239,11 +226,6 @@ class RecallRows:
         """Cells of the owner that the vector index has not seen yet, latest first."""
         return Read(sql.NOT_INDEXED, {"t": self._tenant, "owner": owner, "n": limit}, _texts)
 
-    def nodes(self, ids: Sequence[UUID], chars: int) -> list[PlacedNode]:
-        """Those of the nodes that exist, in their order, with the beginning of each text."""
-        found = {node.id: node for node in self.one(self._of_ids(sql.NODES, ids, _placed, chars=chars))}
-        return [found[NodeId(id_)] for id_ in ids if NodeId(id_) in found]
-
     def texts(self, payloads: Sequence[UUID], chars: int) -> Read[dict[UUID, str]]:
         """The beginning of each cell's and each fact's text."""
         return self._of_ids(sql.TEXTS, payloads, dict, chars=chars)
@@ -287,9 +269,11 @@ def _pairs(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _roots(rows: Rows) -> list[TreeRoot]:
-    return [
-        TreeRoot(NodeId(id_), version, TreeId(tree), _KINDS[kind], label) for id_, version, tree, kind, label in rows
-    ]
+    return [TreeRoot(id_, tree, _KINDS[kind], *rest) for id_, tree, kind, *rest in rows]
+
+
+def _children(rows: Rows) -> list[TreeChild]:
+    return list(map(TreeChild._make, rows))
 
 
 def _cold(rows: Rows) -> tuple[TextsById, TextsById]:
@@ -303,11 +287,13 @@ def _texts(rows: Rows) -> TextsById:
 
 def _cells(rows: Rows) -> tuple[list[CellRef], list[TurnHead]]:
     cells, heads = {}, []
-    for cell, session, first, last, start, end, placed, ordinal, turn, outside, speaker, name, said, *rest in rows:
+    for cell, session, first, last, start, end, placed, root, ordinal, turn, outside, speaker, name, at, *rest in rows:
         of = SessionId(KNOWN_IDS[session])
-        cells[cell] = CellRef(CellId(KNOWN_IDS[cell]), of, first, last, start, end, placed)
+        if cell not in cells:
+            above = None if root is None else NodeId(KNOWN_IDS[root])
+            cells[cell] = CellRef(CellId(KNOWN_IDS[cell]), of, first, last, start, end, placed, above)
         if ordinal is not None:
-            heads.append(TurnHead(of, ordinal, turn, outside, speaker, name, said.astimezone(UTC), *rest))
+            heads.append(TurnHead(of, ordinal, turn, outside, speaker, name, at.astimezone(UTC), *rest))
     return list(cells.values()), heads
 
 
@@ -336,32 +322,8 @@ def _facts(rows: Rows) -> list[FactText]:
     ]
 
 
-def _above(rows: Rows) -> list[Above]:
-    return [
-        Above(PayloadId(KNOWN_IDS[payload]), NodeId(KNOWN_IDS[lowest]), NodeId(KNOWN_IDS[root]), _KINDS[kind])
-        for payload, lowest, root, kind in rows
-    ]
-
-
-def _below(rows: Rows) -> list[Below]:
-    found = []
-    for (parent, version), below in groupby(rows, itemgetter(0, 1)):
-        above = NodeId(KNOWN_IDS[parent])
-        children = tuple(
-            TreeChild(
-                NodeId(KNOWN_IDS[id_]),
-                TreeId(KNOWN_IDS[tree]),
-                above,
-                own,
-                None if payload is None else PayloadId(KNOWN_IDS[payload]),
-                KNOWN_IDS[payload or id_],
-                start,
-                end,
-            )
-            for _, _, tree, id_, own, payload, start, end in below
-        )
-        found.append(Below(above, version, children))
-    return found
+def _above(rows: Rows) -> list[tuple[UUID, UUID]]:
+    return [(KNOWN_IDS[payload], KNOWN_IDS[root]) for payload, root in rows]
 
 
 def _metadata(rows: Rows) -> dict[TurnKey, Metadata]:

@@ -33,14 +33,6 @@ SPEAKERS = sa.text("""
      WHERE tenant_id = :t AND forest_id = :f ORDER BY since DESC NULLS LAST, speaker_id, name
     """)
 
-ENTITY_ROOTS = sa.text("""
-    SELECT r.root_id, n.version, r.tree_id, r.kind, r.label
-      FROM memforest.tree r CROSS JOIN LATERAL (
-        SELECT version FROM memforest.node WHERE tenant_id = :t AND node_id = r.root_id LIMIT 1) n
-     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'entity' AND r.scope_key = ANY(CAST(:keys AS text[]))
-     ORDER BY r.scope_key
-    """)
-
 TOKENS = sa.text("""
     SELECT c.cell_id::text, c.first_turn, v.tokens
       FROM memforest.cell c CROSS JOIN LATERAL (
@@ -87,12 +79,12 @@ FACTS = sa.text(f"""
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
     """)  # noqa: S608 - constants of this package
 
-LOWEST_ABOVE = sa.text("""
-    SELECT n.payload_id::text, n.parent_id::text, r.root_id::text, r.kind
+ROOTS_ABOVE = sa.text("""
+    SELECT n.payload_id::text, r.root_id::text
       FROM memforest.node n CROSS JOIN LATERAL (
         SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
      WHERE n.tenant_id = :t AND n.payload_id = ANY(CAST(:ids AS uuid[])) AND n.parent_id IS NOT NULL
-       AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
+       AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, n.tree_id
     """)
 
 # LIMIT 1 makes each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
@@ -116,48 +108,41 @@ PATHS = sa.text("""
      ORDER BY r.kind, path.tree_id, path.level, path.node_id
     """)
 
-TREE_ROOTS = sa.text("""
-    SELECT n.node_id, n.version, n.tree_id, r.kind, r.label
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
-    """)
-
-# The children of nodes, and of all below those with few leaves. One statement: versions and children are of one moment.
-# OFFSET 0 makes each lookup of children an index probe.
-BELOW = sa.text("""
-    WITH RECURSIVE above AS (
-        SELECT n.node_id, n.version, n.leaf_count <= :leaves AS whole
-          FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-         CROSS JOIN LATERAL (
-            SELECT node_id, version, leaf_count FROM memforest.node WHERE tenant_id = :t AND node_id = w.id LIMIT 1) n
-         UNION ALL
-        SELECT n.node_id, n.version, true
-          FROM above a CROSS JOIN LATERAL (
-            SELECT node_id, version FROM memforest.node
-             WHERE tenant_id = :t AND parent_id = a.node_id AND payload_id IS NULL OFFSET 0) n
-         WHERE a.whole)
-    SELECT a.node_id::text, a.version, n.tree_id::text, n.node_id::text, n.version, n.payload_id::text,
-           n.time_start, n.time_end
-      FROM above a CROSS JOIN LATERAL (
-        SELECT * FROM memforest.node WHERE tenant_id = :t AND parent_id = a.node_id OFFSET 0) n
-     ORDER BY a.node_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """)
-
-NODES = sa.text("""
-    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label, s.text
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+_ROOT = """
+    SELECT n.node_id, n.tree_id, r.kind, r.label, n.time_start, n.time_end, s.text"""
+_ITS_SUMMARY = """
       LEFT JOIN LATERAL (
         SELECT left(text, :chars) AS text FROM memforest.node_summary
-         WHERE tenant_id = :t AND node_id = n.node_id LIMIT 1) s ON true
-     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
-    """)
+         WHERE tenant_id = :t AND node_id = n.node_id LIMIT 1) s ON true"""
 
-SUMMARIES = sa.text("""
-    SELECT node_id, left(text, :chars) AS text FROM memforest.node_summary
-     WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
+TREE_ROOTS = sa.text(f"""{_ROOT}
+      FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+      {_ITS_SUMMARY}
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+    """)  # noqa: S608 - constants of this module
+
+ENTITY_ROOTS = sa.text(f"""{_ROOT}
+      FROM memforest.tree r CROSS JOIN LATERAL (
+        SELECT * FROM memforest.node WHERE tenant_id = :t AND node_id = r.root_id LIMIT 1) n
+      {_ITS_SUMMARY}
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'entity' AND r.scope_key = ANY(CAST(:keys AS text[]))
+     ORDER BY r.scope_key
+    """)  # noqa: S608 - constants of this module
+
+# OFFSET 0 makes each lookup of children an index probe.
+CHILDREN = sa.text("""
+    SELECT n.node_id, n.tree_id, n.parent_id, n.payload_id, n.time_start, n.time_end,
+           left(coalesce(s.text, c.text, f.text, ''), :chars) AS text
+      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
+     CROSS JOIN LATERAL (SELECT * FROM memforest.node WHERE tenant_id = :t AND parent_id = w.id OFFSET 0) n
+      LEFT JOIN LATERAL (
+        SELECT text FROM memforest.node_summary WHERE tenant_id = :t AND node_id = n.node_id LIMIT 1) s ON true
+      LEFT JOIN LATERAL (
+        SELECT text FROM memforest.cell WHERE tenant_id = :t AND cell_id = n.payload_id LIMIT 1) c ON true
+      LEFT JOIN LATERAL (
+        SELECT text FROM memforest.fact WHERE tenant_id = :t AND fact_id = n.payload_id LIMIT 1) f ON true
+     ORDER BY w.at, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
 # The turns that are wanted by session and ordinal, as t.
@@ -176,16 +161,20 @@ TURNS = sa.text(f"""
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
 
-# Each cell as often as it has turns. A question may end with more than its mark: closing quotes, a smiley.
+# Each cell as often as it has turns, with the root of its session's tree. A question may end with more than its mark:
+# closing quotes, a smiley.
 CELLS = sa.text("""
     SELECT c.cell_id::text, c.session_id::text, c.first_turn, c.last_turn, c.char_start, c.char_end, c.placed,
-           t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name, t.occurred_at, t.dated,
-           t.role, s.origin_owner, s.channel,
+           r.root_id::text, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
+           t.occurred_at, t.dated, t.role, s.origin_owner, s.channel,
            right(t.content, 8) ~ '[?\uff1f\u061f]\\W*$' AS is_question
       FROM memforest.cell c
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session
          WHERE tenant_id = :t AND session_id = c.session_id LIMIT 1) s
+      LEFT JOIN LATERAL (
+        SELECT root_id FROM memforest.tree WHERE tenant_id = :t AND forest_id = :f AND kind = 'session'
+           AND scope_key = c.session_id::text LIMIT 1) r ON true
       LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
        AND t.ordinal BETWEEN c.first_turn AND c.last_turn
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f

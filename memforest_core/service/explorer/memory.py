@@ -305,8 +305,8 @@ FREE = (Mode.FLAT, Mode.EMBEDDING)
 """Modes that call no chat model: they are compared without being chosen."""
 MAX_TOKENS = 100_000
 SIGNALS = (
-    *("fact", "cell", "related", "interval", "session", "order", "series", "current"),
-    *("speaker", "time", "neighbour", "tokens", "exact", "answer", "unread", "ranked"),
+    *("fact", "cell", "session", "series", "current", "previous"),
+    *("speaker", "time", "next_but_one", "tokens", "exact", "answer", "unread", "ranked"),
 )
 """Signals whose colours are the same for every question."""
 COLOURS = 12
@@ -323,7 +323,7 @@ def ask(visit: Visit) -> Outcome:
         return Shown("ask.html", values)
     # Looking counts as no visit: it changes neither what is important nor what policies keep.
     service, tenant = replace(visit.memory.services.recall, visits=None), visit.caller.tenant
-    result: RecallResult = known(owner, replace(service, explains=True).recall(tenant, owner, question, K, mode))
+    result: RecallResult = known(owner, service.recall(tenant, owner, question, K, mode))
     others = {
         str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)
         for each in dict.fromkeys([*FREE, result.mode])

@@ -40,12 +40,11 @@ class Recall:
     """Records the arguments of the recall."""
 
     requested: dict[str, Any]
-    explains: bool = False
 
     def recall(
         self, tenant: str, owner: str, question: str | None, k: int | None, mode: str | None, **options: Any
     ) -> RecallResult:
-        self.requested.update(tenant=tenant, owner=owner, question=question, explains=self.explains, **options)
+        self.requested.update(tenant=tenant, owner=owner, question=question, **options)
         outside = piece(kind=EvidenceKind.EXTERNAL, source="notes", point_id="7", owner="", session_id="", turn_ids=())
         return RecallResult(question or "", Mode.FLAT, (piece(), outside), {"total": 1.0}, owners_unknown=("bea",))
 
@@ -82,7 +81,7 @@ def test_several_owners_channels_and_sources(memory: Memory) -> None:
     assert (memory.requested["owner"], memory.requested["owners"]) == ("ann", ["bea"])
     assert (memory.requested["channels"], memory.requested["sources"]) == (["work"], ["notes"])
     assert memory.requested["vector"] is None
-    assert (memory.requested["tenant"], memory.requested["explains"]) == ("acme", True)
+    assert memory.requested["tenant"] == "acme"
     assert "bea has no memory yet" in reported.output
     assert "notes · point 7" in reported.output
     assert "memory    ann" in reported.output

@@ -14,13 +14,13 @@ from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.refresh import summarizer
 from memforest_core.models.answers import DATA_ONLY, MAX_CHARS, Prompts, instructions_with, named, open_prompts
 from memforest_core.recall import answer as answering
-from memforest_core.recall import plan, ranking
+from memforest_core.recall import browse, plan
 from memforest_core.settings import ExtractSettings, PromptName
 
 FRAMES = {
     "extract": (extraction.SYSTEM, extraction.FRAME),
     "summarize": (summarizer._SYSTEM, summarizer._FRAME),
-    "browse": (ranking._SYSTEM, ranking._FRAME),
+    "browse": (browse._SYSTEM, browse._FRAME),
     "plan": (plan._PLAN, plan._PLAN_FRAME),
     "rewrite": (plan._REWRITE, plan._REWRITE_FRAME),
     "answer": (answering.SYSTEM, answering.FRAME),

@@ -22,8 +22,8 @@ from memforest_core.ingest.refresh.summarizer import TitleAnswer
 from memforest_core.models.answer_reading import described, read, unwrapped
 from memforest_core.models.answers import parsed
 from memforest_core.recall.answer import _Reply as AnswerReply
+from memforest_core.recall.browse import RankingAnswer
 from memforest_core.recall.plan import PlanAnswer, RewritingAnswer
-from memforest_core.recall.ranking import RankingAnswer
 
 KIM: dict[str, Any] = {"text": "Kim moved to Bergen.", "turns": [1], "value": "Bergen"}
 CAT: dict[str, Any] = {"text": "Kim has a cat named Pip.", "turns": [2], "entities": ["Pip"]}

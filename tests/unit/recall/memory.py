@@ -19,9 +19,7 @@ from memforest_core.errors import IndexUnavailable, ModelUnavailable
 from memforest_core.index.vector_index import Hit, Hits, IndexQuery, Point, PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Embedded, Step
 from memforest_core.recall.records import (
-    Above,
     Around,
-    Below,
     CellRef,
     FactHead,
     FactText,
@@ -104,23 +102,14 @@ class Forest:
             role = "user" if speaker == turns[0][0] else "assistant"
             self.said[key] = text
             self.heads[key] = TurnHead(
-                session,
-                ordinal,
-                f"{name}-{ordinal}",
-                name,
-                speaker,
-                speaker,
-                moment,
-                True,
-                role,
-                None,
-                channel,
-                text.endswith("?"),
+                *(session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role, None, channel),
+                is_question=text.endswith("?"),
             )
         for number, first in enumerate(range(0, len(turns), 2)):
             last = min(first + 1, len(turns) - 1)
             cell = CellId(named(f"{name}/{number}"))
-            self.cell_rows[cell] = CellRef(cell, session, first, last, None, None, placed)
+            root = NodeId(named(f"{name}#root")) if placed else None
+            self.cell_rows[cell] = CellRef(cell, session, first, last, None, None, placed, root)
             cells.append(PayloadId(cell))
         if placed:
             self.tree(name, TreeKind.SESSION, cells, days)
@@ -186,8 +175,8 @@ class Forest:
     def together(self, *found: object) -> tuple[object, ...]:
         return found
 
-    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[TreeRoot]:
-        return self.tree_roots([self.entities[key] for key in keys if key in self.entities])
+    def entity_roots(self, forest: ForestId, keys: Sequence[str], chars: int) -> list[TreeRoot]:
+        return self.tree_roots([self.entities[key] for key in keys if key in self.entities], chars)
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> tuple[list[CellRef], list[TurnHead]]:
         rows = [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
@@ -217,11 +206,11 @@ class Forest:
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         return [self.fact_rows[id_] for id_ in ids if id_ in self.fact_rows]
 
-    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[Above]:
+    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[UUID, UUID]]:
         return [
-            Above(leaf.payload_id, leaf.parent_id, NodeId(named(f"{leaf.label}#root")), leaf.kind)
+            (leaf.payload_id, named(f"{leaf.label}#root"))
             for leaf in self.placed
-            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.parent_id and leaf.kind in kinds
+            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.kind in kinds
         ]
 
     def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:
@@ -249,32 +238,25 @@ class Forest:
             if node.tree_id in trees and (node.payload_id is None or node.payload_id in payloads)
         ]
 
-    def tree_roots(self, roots: Sequence[UUID]) -> list[TreeRoot]:
+    def tree_roots(self, roots: Sequence[UUID], chars: int) -> list[TreeRoot]:
         found = {node.id: node for node in self.placed}
         return [
-            TreeRoot(node.id, 1, node.tree_id, node.kind, node.label)
+            TreeRoot(node.id, node.tree_id, node.kind, node.label, node.time_start, node.time_end, text)
             for node in (found[NodeId(root)] for root in roots if root in found)
+            for text in (self.summaries_by_node.get(node.id, "")[:chars] or None,)
         ]
 
-    def children(self, nodes: Sequence[UUID]) -> list[Below]:
-        found: dict[NodeId, list[TreeChild]] = {}
-        for child in self.placed:
-            if child.parent_id is not None and child.parent_id in nodes:
-                span = child.time_start, child.time_end
-                point = child.payload_id or child.id
-                made = TreeChild(child.id, child.tree_id, child.parent_id, 1, child.payload_id, point, *span)
-                found.setdefault(child.parent_id, []).append(made)
-        return [Below(parent, 1, tuple(children)) for parent, children in found.items()]
+    def children(self, nodes: Sequence[UUID], chars: int) -> list[TreeChild]:
+        def made(node: PlacedNode, parent: NodeId) -> TreeChild:
+            payload = node.payload_id
+            text = (
+                self.summaries_by_node.get(node.id, "")
+                if payload is None
+                else self.texts([payload], chars).get(payload, "")
+            )
+            return TreeChild(node.id, node.tree_id, parent, payload, node.time_start, node.time_end, text[:chars])
 
-    def below(self, nodes: Sequence[UUID], leaves: int) -> list[Below]:
-        found, wanted = [], list(nodes)
-        while wanted and (level := self.children(wanted)):
-            found += level
-            wanted = [child.id for below in level for child in below.children if child.payload_id is None]
-        return found
-
-    def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
-        return {node: text[:chars] for node, text in self.summaries_by_node.items() if node in nodes}
+        return [made(child, child.parent_id) for parent in nodes for child in self.placed if child.parent_id == parent]
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         return [self.heads[key] for key in keys if key in self.heads]
@@ -314,11 +296,6 @@ class Forest:
 
     def not_indexed(self, owner: str, limit: int) -> dict[UUID, str]:
         return {id_: self.cell_text(id_) for id_ in self.unseen[:limit]}
-
-    def nodes(self, ids: Sequence[UUID], chars: int) -> list[PlacedNode]:
-        found = {node.id: node for node in self.placed}
-        texts = self.summaries(ids, chars)
-        return [found[NodeId(id_)]._replace(text=texts.get(NodeId(id_))) for id_ in ids if id_ in found]
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
         cells = {id_: self.cell_text(id_)[:chars] for id_ in payloads if id_ in self.cell_rows}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memforest_core.models.token_vectors import PACKED, WIDTH, TurnTokens, pack, unpack
 from memforest_core.recall.records import CellTokens
 from memforest_core.recall.score import above_median, likeness, nearest, token_column
-from memforest_core.recall.signal_table import Candidate
+from memforest_core.recall.table import Table
 
 AXES = np.eye(WIDTH, dtype=np.float32)
 NOTHING = np.empty((0, PACKED), np.uint8)
@@ -27,25 +27,31 @@ def question(*axes: int) -> NDArray[np.float32]:
     return unpack(tokens(*axes))
 
 
-def world(turns: Sequence[Sequence[int]]) -> tuple[list[Candidate], dict[UUID, CellTokens]]:
+def world(turns: Sequence[Sequence[int]]) -> tuple[Table, dict[UUID, CellTokens]]:
     """A candidate for each of these turns, each in a cell of its own."""
-    rows = [Candidate(0, (uuid4(), 0, 0), uuid4(), ()) for _ in turns]
-    each = zip(rows, turns, strict=True)
-    return rows, {row.cell: CellTokens(0, TurnTokens(tokens(60), (tokens(*axes),))) for row, axes in each}
+    table, cells = Table(), {}
+    for axes in turns:
+        table.append(0, (uuid4(), 0, 0), cell := uuid4())
+        cells[cell] = CellTokens(0, TurnTokens(tokens(60), (tokens(*axes),)))
+    return table, cells
+
+
+def column(table: Table, cells: Mapping[UUID, CellTokens], requested: NDArray[np.float32]) -> list[float]:
+    return token_column(table, range(len(table)), cells, requested).tolist()
 
 
 def test_the_candidate_that_comes_nearest_gets_all() -> None:
     """Given candidates with the same tokens but one, when the question has a token of that one alone, then it gets all
     that there is to get, and the others nothing."""
-    rows, cells = world([(1, 2), (1, 3), (1, 4), (1, 7)])
-    assert token_column(rows, cells, question(1, 7)).tolist() == [0.0, 0.0, 0.0, 1.0]
+    table, cells = world([(1, 2), (1, 3), (1, 4), (1, 7)])
+    assert column(table, cells, question(1, 7)) == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_token_that_many_candidates_have_counts_less() -> None:
     """Given a candidate with two tokens of the question that most candidates have, and one with a rare one, then the
     rare one wins."""
-    rows, cells = world([(1, 2), *[(1, 2, 3)] * 6, (9, 4), (5, 6), (5, 8)])
-    assert token_column(rows, cells, question(1, 2, 9)).argmax() == 7
+    table, cells = world([(1, 2), *[(1, 2, 3)] * 6, (9, 4), (5, 6), (5, 8)])
+    assert np.argmax(column(table, cells, question(1, 2, 9))) == 7
 
 
 def test_of_two_that_come_as_near_the_shorter_is_ahead() -> None:
@@ -58,32 +64,29 @@ def test_of_two_that_come_as_near_the_shorter_is_ahead() -> None:
 
 def test_only_the_tokens_of_its_own_turn_count_for_a_candidate() -> None:
     """Given a cell of two turns of which the second comes near, then its candidate is lifted, and not the first's."""
-    rows, cells = world([(1,), (2,), (3,)])
+    table, cells = world([(1,), (2,), (3,)])
     cell, session = uuid4(), uuid4()
-    both = [Candidate(0, (session, ordinal, 0), cell, ()) for ordinal in (4, 5)]
+    for ordinal in (4, 5):
+        table.append(0, (session, ordinal, 0), cell)
     cells[cell] = CellTokens(4, TurnTokens(tokens(60), (tokens(5), tokens(7))))
-    assert token_column([*rows, *both], cells, question(7)).tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
+    assert column(table, cells, question(7)) == [0.0, 0.0, 0.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("turns", [(tokens(5, 7),), (tokens(7), NOTHING)], ids=["one part", "cut off"])
 def test_where_turns_are_not_separate_each_has_the_whole_cell(turns: tuple[NDArray[np.uint8], ...]) -> None:
-    rows, cells = world([(1,), (2,), (3,)])
-    second = Candidate(0, (uuid4(), 5, 0), uuid4(), ())
-    cells[second.cell] = CellTokens(4, TurnTokens(tokens(60), turns))
-    assert token_column([*rows, second], cells, question(7)).argmax() == 3
+    table, cells = world([(1,), (2,), (3,)])
+    table.append(0, (uuid4(), 5, 0), cell := uuid4())
+    cells[cell] = CellTokens(4, TurnTokens(tokens(60), turns))
+    assert np.argmax(column(table, cells, question(7))) == 3
 
 
 def test_a_candidate_without_token_vectors_gets_nothing() -> None:
-    rows, cells = world([(1,), (2,), (7,)])
-    unknown = Candidate(0, (uuid4(), 0, 0), uuid4(), ())
-    assert token_column([unknown, *rows], cells, question(7)).tolist() == [0.0, 0.0, 0.0, 1.0]
-    for some, known, text in (
-        ([unknown], cells, question(7)),
-        (rows, {}, question(7)),
-        ([], cells, question(7)),
-        (rows, cells, unpack(NOTHING)),
-    ):
-        assert not token_column(some, known, text).any()
+    table, cells = world([(1,), (2,), (7,)])
+    table.append(0, (uuid4(), 0, 0), uuid4())
+    assert column(table, cells, question(7)) == [0.0, 0.0, 1.0, 0.0]
+    for known, text in (({}, question(7)), (cells, unpack(NOTHING))):
+        assert not any(column(table, known, text))
+    assert column(Table(), cells, question(7)) == []
 
 
 def test_shares_reach_from_the_median_to_the_best() -> None:

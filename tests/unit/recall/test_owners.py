@@ -122,14 +122,3 @@ def test_what_is_raised_to_the_best_score_is_before_it_in_whichever_forest_it_is
     first, second = world.recall("Which ticket is PRX-4711?", owners=owners).evidence
     assert first.score == second.score
     assert (first.owner, second.owner) == ("carol", "bob")
-
-
-@pytest.mark.parametrize("owners", [["bob", "carol"], ["carol", "bob"]])
-def test_a_question_about_a_day_alone_has_what_lies_in_it_first_in_whichever_forest_it_is(owners: list[str]) -> None:
-    world = World()
-    world.indexes = {each.forest_id: ScriptedIndex(forest_id=each.forest_id) for each in world.forests.values()}
-    world.tell("bob", "other day", "Nothing happened on the ninth that I know.", lexical=5.0, dense=0.8)
-    world.forests["carol"].session("that day", ("carol", "We went to the fair."), days=5)
-    world.indexes[world.forests["carol"].forest_id].points[named("that day/0")] = (CELL, 0.0, 0.0)
-    first, second = world.recall("What happened on 9 March 2024?", owners=owners).evidence
-    assert (first.owner, second.owner) == ("carol", "bob")

@@ -12,7 +12,7 @@ from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFaile
 from memforest_core.models.calls import Step
 from memforest_core.recall.plan import MAX_TREES, SUMMARY_CHARS, Plan, PlanType, QuestionType, planned
 from memforest_core.recall.question import MAX_QUESTION_CHARS
-from memforest_core.recall.records import PlacedNode
+from memforest_core.recall.records import TreeRoot
 from tests.unit.recall.chat import ScriptedChat
 from tests.unit.recall.memory import START, named
 
@@ -21,16 +21,16 @@ REQUESTED = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
 DIRECT = {"question_type": "single", "plan": "direct", "trees": []}
 
 
-def tree(name: str, summary: str = "") -> PlacedNode:
+def tree(name: str, summary: str = "") -> TreeRoot:
     span = micros(START), micros(START + timedelta(days=2))
     root, of = NodeId(named(name)), TreeId(named(f"{name}#tree"))
-    return PlacedNode(root, of, None, 2, None, *span, False, TreeKind.ENTITY, name, summary or f"about {name}")
+    return TreeRoot(root, of, TreeKind.ENTITY, name, *span, summary or f"about {name}")
 
 
 TREES = [tree("bob"), tree("cat"), tree("davis")]
 
 
-def plan(answer: object, trees: list[PlacedNode] = TREES) -> tuple[Plan, ScriptedChat]:
+def plan(answer: object, trees: list[TreeRoot] = TREES) -> tuple[Plan, ScriptedChat]:
     chat = ScriptedChat(lambda document: answer)
     return planned(chat, QUESTION, trees, REQUESTED), chat
 

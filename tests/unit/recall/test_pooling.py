@@ -46,22 +46,6 @@ def test_words_count_by_what_the_best_hit_contains(texts: list[str], share: floa
     assert trusted(scopes(*texts), 0.5) == pytest.approx(share)
 
 
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        ("Which camera did Ann buy in Lisbon?", True),
-        ("What was the first camera that Ann bought?", False),
-        ("Which camera did Ann buy after Lisbon?", False),
-    ],
-)
-def test_a_question_about_order_lifts_no_turn_next_but_one(text: str, stored: bool) -> None:
-    """Given a question for one of several states in order, then a turn between two tellings of others gets nothing for
-    it; other weights stay."""
-    given = weights(next_but_one=0.7)
-    found = weights_for(scopes(), parse_question(text), given, 0.0)
-    assert found == (given if stored else {**given, "next_but_one": 0.0})
-
-
 def test_words_keep_a_part_of_their_weight() -> None:
     long = parse_question("Which camera " + "did Ann Bea Cid Dora buy " * 2)
     assert trusted(scopes("Bob: My camera is old."), 1.0, long) == LEAST

@@ -27,15 +27,6 @@ def test_defaults_come_from_the_settings() -> None:
     assert not made.filters_after
 
 
-def test_trees_go_by_the_mode_unless_the_caller_names_some() -> None:
-    assert requested(mode="llm").trees == requested(mode="auto").trees == frozenset(TreeKind)
-    assert requested(mode="auto").in_mode(Mode.EMBEDDING, RecallSettings()).trees == {TreeKind.SESSION}
-    named = requested(mode="auto", trees=["entity"])
-    assert (
-        named.in_mode(Mode.EMBEDDING, RecallSettings()).trees == requested(trees=["entity"]).trees == {TreeKind.ENTITY}
-    )
-
-
 def test_a_budget_of_tokens_without_k_takes_as_many_items_as_could_fit() -> None:
     assert requested(max_tokens=400).k == 100
     assert requested(max_tokens=400, k=3).k == 3

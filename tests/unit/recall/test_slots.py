@@ -106,7 +106,7 @@ def test_what_waits_for_a_model_needs_no_slot() -> None:
 
 def test_a_service_that_was_changed_shares_them() -> None:
     with querying(Slots(1, SOON_S)) as callers:
-        other = replace(callers, service=replace(callers.service, explains=True))
+        other = replace(callers, service=replace(callers.service, pointers=False))
         callers.recalls(1)
         assert callers.index.entered(1)
         other.recalls(1)

@@ -51,8 +51,8 @@ def item(number: int) -> UUID:
     return UUID(int=number)
 
 
-def counter(shelf: Shelf, clock: Clock | None = None, items: int = 100, retained: int = 1_000) -> VisitCounter:
-    return VisitCounter(shelf, items=items, every_s=60.0, retained=retained, clock=clock or Clock())
+def counter(shelf: Shelf, clock: Clock | None = None, items: int = 100) -> VisitCounter:
+    return VisitCounter(shelf, items=items, every_s=60.0, clock=clock or Clock())
 
 
 def test_most_recalls_write_nothing() -> None:
@@ -61,7 +61,7 @@ def test_most_recalls_write_nothing() -> None:
     for _ in range(500):
         visits.note(ACME, FOREST, [item(1), item(2)])
     assert shelf.tries == 0
-    assert visits.flush()
+    visits.flush()
     assert (shelf.tries, shelf.visits()) == (1, Counter({item(1): 500, item(2): 500}))
 
 
@@ -93,50 +93,21 @@ def test_each_tenant_is_written_separately() -> None:
     visits = counter(shelf)
     visits.note(ACME, FOREST, [item(1)])
     visits.note(OTHER, ForestId(item(9)), [item(1), item(2)])
-    visits.close()
+    visits.flush()
     assert [(tenant, len(visited)) for tenant, visited in shelf.written] == [(ACME, 1), (OTHER, 2)]
 
 
-def test_while_the_store_is_unavailable_counts_stay_in_memory_and_are_retried_after_a_while() -> None:
-    shelf, clock = Shelf(), Clock()
-    visits = counter(shelf, clock, items=2)
-    shelf.unavailable = {ACME}
-    for number in range(20):
-        visits.note(ACME, FOREST, [item(number % 4)])
-    assert shelf.tries == 1, "not with every recall"
-    clock.now = 61.0
-    visits.note(ACME, FOREST, [item(0)])
-    assert shelf.tries == 2
-    shelf.unavailable = set()
-    clock.now = 122.0
-    visits.note(ACME, FOREST, [])
-    assert shelf.visits() == Counter({item(0): 6, item(1): 5, item(2): 5, item(3): 5})
-
-
-def test_one_tenant_that_cannot_be_written_does_not_hold_back_another() -> None:
+def test_an_unavailable_store_costs_one_tenants_batch_and_no_recall() -> None:
     shelf = Shelf()
+    visits = counter(shelf, items=2)
     shelf.unavailable = {ACME}
-    visits = counter(shelf)
     visits.note(ACME, FOREST, [item(1)])
     visits.note(OTHER, FOREST, [item(2)])
-    assert not visits.flush()
-    assert shelf.visits(OTHER) == Counter({item(2): 1})
+    assert (shelf.visits(), shelf.visits(OTHER)) == (Counter(), Counter({item(2): 1}))
     shelf.unavailable = set()
-    assert visits.flush()
+    visits.note(ACME, FOREST, [item(1)])
+    visits.flush()
     assert shelf.visits() == Counter({item(1): 1})
-    assert shelf.visits(OTHER) == Counter({item(2): 1})
-
-
-def test_memory_is_bounded() -> None:
-    shelf, clock = Shelf(), Clock()
-    shelf.unavailable = {ACME}
-    visits = counter(shelf, clock, items=5, retained=10)
-    for number in range(50):
-        visits.note(ACME, FOREST, [item(number), item(0)])
-    shelf.unavailable = set()
-    visits.close()
-    assert len(shelf.visits()) == 10
-    assert shelf.visits()[item(0)] == 51
 
 
 def test_no_visit_is_lost_or_counted_twice_by_threads() -> None:
@@ -152,7 +123,7 @@ def test_no_visit_is_lost_or_counted_twice_by_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    visits.close()
+    visits.flush()
     assert shelf.visits() == Counter({item(number): 80 for number in range(20)} | {item(99): 1_600})
 
 
