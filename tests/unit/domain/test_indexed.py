@@ -23,6 +23,7 @@ from memforest_core.domain.indexed import (
     unpack_counts,
 )
 from memforest_core.domain.text import terms, variants
+from tests.harness.tables import cases
 
 MOMENT = datetime(2023, 5, 8, 22, tzinfo=UTC)
 
@@ -34,15 +35,13 @@ def test_dates_and_speakers_can_be_searched() -> None:
 
 @pytest.mark.parametrize(
     ("said", "requested"),
-    [
-        ("Anna: Wir sind nach Köln gezogen und es gefällt uns sehr.", "Mai 2023"),
-        ("Anne: Nous avons déménagé à Lyon avec les enfants.", "mai 2023"),
-        ("Ana: Nos mudamos a Sevilla porque hay más trabajo.", "8 mayo"),
-        ("Анна: Мы переехали в Казань.", "8 мая 2023"),
-        ("Aino: Me olemme muuttaneet Turkuun, koska siellä on meri.", "toukokuu 2023"),
-        ("小红: 我们搬到了上海。", "2023年5月8日"),
-        ("Bob: I moved.", "Monday 8 May 2023"),
-    ],
+    cases("""
+Anna: Wir sind nach Köln gezogen und es gefällt uns sehr. => Mai 2023
+Anne: Nous avons déménagé à Lyon avec les enfants. => mai 2023
+Ana: Nos mudamos a Sevilla porque hay más trabajo. => 8 mayo | Анна: Мы переехали в Казань. => 8 мая 2023
+Aino: Me olemme muuttaneet Turkuun, koska siellä on meri. => toukokuu 2023 | 小红: 我们搬到了上海。 => 2023年5月8日
+Bob: I moved. => Monday 8 May 2023
+"""),
 )
 def test_a_month_is_found_by_its_name_in_the_language_of_the_text(said: str, requested: str) -> None:
     wanted = [{term_index(term) for term in forms} for forms in variants(requested) if forms.isdisjoint("年月日")]
