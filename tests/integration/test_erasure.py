@@ -601,8 +601,7 @@ def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(reste
     reading = {node.id for node in nodes if any("telescope" in child.text for child in node.children)}
     assert reading
     erase(rested, session="garage", turns=["turn@0"])
-    keys = {node.id: refresh._key(node.children) for node in nodes}
-    refresh._refresh(rested.tenant, token, nodes, keys, {}, {}, None)
+    refresh._refresh(rested.tenant, token, nodes, {}, {}, None)
     assert_nowhere(rested, "telescope")
     rested.drive()
     assert_nowhere(rested, "telescope")

@@ -82,69 +82,59 @@ class Report:
             self.errors.append(BadItem(line, item, session_id if item else None, error.code, error.message))
 
 
-FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
-        ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
-    ),
-]
-FormatOption = Annotated[
-    FileFormat | None,
-    option(
-        "jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
-        " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
-        " messages. locomo, longmemeval: the data sets' files. Default: recognized by the file's beginning,"
-        " else jsonl; with auto an unknown beginning is an error.",
-        "--format",
-    ),
-]
-OwnerOption = Annotated[
-    str | None,
-    option(
-        "Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
-        " that name none; for the others in place of what the file says.",
-        "--owner",
-        "-o",
-    ),
-]
-NameOption = Annotated[str | None, option("What the owner of --owner is called.", "--display-name")]
-ZoneOption = Annotated[str | None, option("Where the speakers are, such as Europe/Paris; lines may have their own.")]
-SessionOption = Annotated[str | None, option("The session of a file of one conversation that has no id.")]
-ColumnsOption = Annotated[
-    list[str] | None,
-    option(
-        "For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
-        " can be given several times.",
-        "--map",
-        metavar="WHAT=NAME",
-    ),
-]
-WaitOption = Annotated[
-    Wait | None,
-    option(
-        "Wait until all sessions can be recalled as text, as facts, or with summaries."
-        " Default: none; with --data summaries."
-    ),
-]
-LaneOption = Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")]
-TimeoutOption = Annotated[
-    float, typer.Option(min=0, help="Seconds to wait for one session at most, or for room in a full queue.")
-]
-
-
 def ingest(
-    file: FileArgument,
-    format_: FormatOption = None,
-    owner: OwnerOption = None,
-    display_name: NameOption = None,
-    time_zone: ZoneOption = None,
-    session: SessionOption = None,
-    columns: ColumnsOption = None,
-    wait: WaitOption = None,
-    backfill: LaneOption = True,
-    timeout: TimeoutOption = 3600.0,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
+            ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
+        ),
+    ],
+    format_: Annotated[
+        FileFormat | None,
+        option(
+            "jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
+            " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
+            " messages. locomo, longmemeval: the data sets' files. Default: recognized by the file's beginning,"
+            " else jsonl; with auto an unknown beginning is an error.",
+            "--format",
+        ),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        option(
+            "Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
+            " that name none; for the others in place of what the file says.",
+            "--owner",
+            "-o",
+        ),
+    ] = None,
+    display_name: Annotated[str | None, option("What the owner of --owner is called.", "--display-name")] = None,
+    time_zone: Annotated[
+        str | None, option("Where the speakers are, such as Europe/Paris; lines may have their own.")
+    ] = None,
+    session: Annotated[str | None, option("The session of a file of one conversation that has no id.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        option(
+            "For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
+            " can be given several times.",
+            "--map",
+            metavar="WHAT=NAME",
+        ),
+    ] = None,
+    wait: Annotated[
+        Wait | None,
+        option(
+            "Wait until all sessions can be recalled as text, as facts, or with summaries."
+            " Default: none; with --data summaries."
+        ),
+    ] = None,
+    backfill: Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")] = True,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for one session at most, or for room in a full queue.")
+    ] = 3600.0,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:

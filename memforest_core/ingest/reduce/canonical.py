@@ -3,7 +3,7 @@ cosine and content."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -164,13 +164,3 @@ def _twin(item: WaitingCandidate, compared: Sequence[Known], matrix: Vectors, th
         if mergeable(known.statement, item.candidate.statement):
             return known.id
     return None
-
-
-def exact_ids(forest: ForestId, incoming: Sequence[WaitingCandidate]) -> list[FactId]:
-    """The ids that the candidates would have as facts of their own."""
-    return [identify(forest, item.candidate.statement)[0] for item in incoming]
-
-
-def distinct(known: Mapping[FactId, Known]) -> list[Known]:
-    """Comparison facts in a stable order, so that a batch merges alike each time."""
-    return [known[key] for key in sorted(known, key=str)]

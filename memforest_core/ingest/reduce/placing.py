@@ -15,7 +15,7 @@ from memforest_core.domain.temperature import united_tags
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.index.records import PointLease
-from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids, present
+from memforest_core.ingest.reduce.canonical import Known, attach, identify, present
 from memforest_core.ingest.reduce.records import (
     Member,
     ReduceBatch,
@@ -140,25 +140,25 @@ class Placing:
         if not waiting:
             return [], {}
         incoming = [item for _, item in waiting]
-        stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
+        exact = [identify(self._forest, item.candidate.statement)[0] for item in incoming]
+        stored = self._rows.canon.stored_facts(exact)
+        # In a stable order, so that a batch merges alike each time.
+        compared = [self._compared[key] for key in sorted(self._compared, key=str)]
         threshold = self._settings.reduce.near_duplicate
-        attached, new = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
+        attached, new = attach(self._forest, incoming, stored, compared, threshold)
         routing: dict[FactId, Vectors] = {}
         for (cell, item), fact_id in zip(waiting, attached, strict=True):
             self._sessions.setdefault(fact_id, cell.session_id)
             routing.setdefault(fact_id, present(item.routing_vector))
         self._keys = {fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in new}
         self._said_by = self._tellers(waiting, attached)
-        subjects = {fact.id: self._subject(fact) for fact in new}
+        subjects = {fact.id: subject_key(fact.statement, self._people, self._said_by.get(fact.id)) for fact in new}
         self._rows.canon.add_facts(self._forest, new, self._keys, subjects, self._lease)
         self._rows.canon.add_occurrences(waiting, attached)
         self._rows.revive(self._repeated(stored, attached))
         noted = {fact for (cell, _), fact in zip(waiting, attached, strict=True) if cell.note}
         self._rows.canon.pin(sorted(noted, key=str))
         return new, routing
-
-    def _subject(self, fact: Fact) -> str:
-        return subject_key(fact.statement, self._people, self._said_by.get(fact.id))
 
     def _tellers(
         self, waiting: Sequence[tuple[WaitingCell, WaitingCandidate]], facts: Sequence[FactId]
@@ -310,7 +310,7 @@ class Placing:
         )
         for tree in to_build:
             leaves = list(self._leaves[tree].values()) if tree not in whole else scene_leaves(tree, whole[tree])
-            k = self._k(heads[tree].kind)
+            k = getattr(self._settings.tree, f"{heads[tree].kind.value}_k")
             diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
             noted = heads[tree].kind is TreeKind.SESSION
             changes.append(TreeChange(diff, spans.get(tree), noted))
@@ -325,11 +325,6 @@ class Placing:
         self._rows.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s, list(retired))
         written = retired | {change.head.tree_id for change in changes if change.diff.inserted}
         self._rows.scopes.set_spans({tree: span for tree, span in spans.items() if tree not in written})
-
-    def _k(self, kind: TreeKind) -> int:
-        trees = self._settings.tree
-        widths = {TreeKind.SESSION: trees.session_k, TreeKind.ENTITY: trees.entity_k, TreeKind.SCENE: trees.scene_k}
-        return widths[kind]
 
 
 def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Node]:

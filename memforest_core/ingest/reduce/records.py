@@ -14,7 +14,7 @@ from memforest_core.domain.ids import CellId, ForestId, PayloadId, SessionId, Tr
 from memforest_core.errors import InvalidInput
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
-from memforest_core.settings import Settings
+from memforest_core.settings import ReduceSettings, Settings, TreeSettings
 
 if TYPE_CHECKING:
     from memforest_core.store.trees import SceneSpan
@@ -116,17 +116,14 @@ class Member:
     session_id: SessionId
 
 
-TREE_RULES = ("session_k", "entity_k", "scene_k")
-"""How many children a node has at most, by the kind of tree."""
-_REDUCE_RULES = """
-    near_duplicate scene_assign scene_weak scene_merge scene_cap scene_min_facts entity_min_facts entity_min_sessions
-    scene_time_bonus scene_time_days
-"""
-REDUCE_RULES = tuple(_REDUCE_RULES.split())
-"""Thresholds of canonicalization and routing."""
-RULES = (*TREE_RULES, *REDUCE_RULES)
-WHOLE = frozenset({*TREE_RULES, "scene_cap", "scene_min_facts", "entity_min_facts", "entity_min_sessions"})
-"""Rules that are whole numbers."""
+RULES: Mapping[str, tuple[str, bool]] = {
+    name: (group, field.annotation is int)
+    for group, kind in (("tree", TreeSettings), ("reduce", ReduceSettings))
+    for name, field in kind.model_fields.items()
+}
+"""How many children a node has, and thresholds of canonicalization and routing: the group of settings that each rule is
+of, and whether it is a whole number."""
+WHOLE = frozenset(name for name, (_, whole) in RULES.items() if whole)
 
 HELD_S = 10 * 365 * 86_400.0
 """The trees of a held forest are not refreshed before all its cells are placed: each node costs one summary then."""
@@ -137,7 +134,9 @@ def ruled(settings: Settings, rules: Rules, *, held: bool = False) -> Settings:
     unknown = sorted(set(rules) - set(RULES))
     if unknown:
         raise InvalidInput(f"There is no rule {unknown[0]!r:.40}: use {', '.join(RULES)}.", code="invalid_rule")
-    groups = {"tree": _of(rules, TREE_RULES), "reduce": _of(rules, REDUCE_RULES)}
+    groups: dict[str, dict[str, float]] = {"tree": {}, "reduce": {}}
+    for name, value in rules.items():
+        groups[RULES[name][0]][name] = value
     if held:
         groups["refresh"] = {"quiet_s": HELD_S, "max_staleness_s": HELD_S}
     update: dict[str, object] = {}
@@ -159,9 +158,4 @@ def ruled(settings: Settings, rules: Rules, *, held: bool = False) -> Settings:
 def deviating(settings: Settings, rules: Rules) -> dict[str, float]:
     """The rules that differ from the settings. Raises InvalidInput as ``ruled``."""
     ruled(settings, rules)
-    usual = {name: getattr(settings.tree if name in TREE_RULES else settings.reduce, name) for name in RULES}
-    return {name: value for name, value in rules.items() if value != usual[name]}
-
-
-def _of(rules: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:
-    return {name: rules[name] for name in names if name in rules}
+    return {name: value for name, value in rules.items() if value != getattr(getattr(settings, RULES[name][0]), name)}

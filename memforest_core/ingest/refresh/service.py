@@ -61,7 +61,6 @@ class Written:
 
     text: str
     source: SummarySource
-    key: bytes
     paid: Paid | None = None
     """What a model wrote of it, where that is new."""
 
@@ -115,14 +114,13 @@ class RefreshService:
                 # Children may be newer than the claim: a writer that changes one raises the version of its parent.
                 children = rows.children_of([node.id for node in nodes], self._embedder.model)
                 nodes = [replace(node, children=tuple(children[node.id])) for node in nodes]
-                keys = {node.id: self._key(node.children) for node in nodes}
                 shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
                 paid = rows.paid_summaries(shown) if shown else {}
                 scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
             if paid:
                 self._telemetry.saved_call(STEP, tenant, len(paid))
             with self._spans(nodes):
-                self._refresh(tenant, token, nodes, keys, paid, scenes, lease)
+                self._refresh(tenant, token, nodes, paid, scenes, lease)
             settled = True
         except StoreUnavailable:
             settled = True
@@ -139,14 +137,13 @@ class RefreshService:
         tenant: TenantId,
         token: LeaseToken,
         nodes: Sequence[ReadyNode],
-        keys: dict[NodeId, bytes],
-        paid: dict[bytes, str],
+        paid: Mapping[bytes, str],
         scenes: Mapping[ForestId, Sequence[TermCounts]],
         lease: PointLease | None,
     ) -> None:
         calls: list[CallRecord] = []
         try:
-            written = self._write(nodes, keys, paid, calls)
+            written = self._write(nodes, paid, calls)
             artifacts = self._artifacts(nodes, written, self._titled(nodes, scenes, calls), calls)
         except StoreUnavailable:
             raise
@@ -158,7 +155,7 @@ class RefreshService:
             if error.of_input and len(nodes) > 1:
                 # One of them is at fault: the others do not wait for it.
                 for node in nodes:
-                    self._refresh(tenant, token, [node], keys, paid, scenes, lease)
+                    self._refresh(tenant, token, [node], paid, scenes, lease)
                 return
             self._give_back(tenant, token, nodes, error)
             return
@@ -250,17 +247,11 @@ class RefreshService:
         budget = self._settings.budget_chars // LAST_SHARE
         return f"{text}\n{summarize([node.children[-1].text], budget, budget // NEWEST_SHARE)}".strip("\n")
 
-    def _write(
-        self, nodes: Sequence[ReadyNode], keys: dict[NodeId, bytes], paid: dict[bytes, str], calls: list[CallRecord]
-    ) -> list[Written]:
+    def _write(self, nodes: Sequence[ReadyNode], paid: Mapping[bytes, str], calls: list[CallRecord]) -> list[Written]:
         """Texts in the order of the nodes; only those that need a model wait for it, side by side."""
-
-        def ask(node: ReadyNode) -> Written:
-            return self._ask(node, keys[node.id], calls)
-
-        free = [self._free(node, keys[node.id], paid) for node in nodes]
+        free = [self._free(node, paid) for node in nodes]
         to_call = [node for node, text in zip(nodes, free, strict=True) if text is None]
-        called = iter(self._side_by_side(ask, to_call, self._summarizer.paid))
+        called = iter(self._side_by_side(lambda node: self._ask(node, calls), to_call, self._summarizer.paid))
         return [text if text is not None else next(called) for text in free]
 
     def _titled(
@@ -282,27 +273,25 @@ class RefreshService:
         with ThreadPoolExecutor(min(self._concurrency, len(nodes))) as threads:
             return list(threads.map(make, nodes))
 
-    def _free(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
-        """A text that needs no model: the only child's, the children's joined, or one made before."""
-        texts = [child.text for child in node.children if child.text]
+    def _free(self, node: ReadyNode, paid: Mapping[bytes, str]) -> Written | None:
+        """A text for which no model is called: the only child's, the children's joined, one that a model wrote before,
+        one of rules, or what a model would read where that fits."""
+        texts, budget = [child.text for child in node.children if child.text], self._settings.budget_chars
         if len(texts) <= 1:
-            return Written(texts[0] if texts else "", SummarySource.PASSED, key)
-        joined = "\n".join(texts)
-        if len(joined) <= self._settings.budget_chars:
-            return Written(joined, SummarySource.JOINED, key)
-        return self._spared(node, key, paid) if self._summarizer.paid else None
-
-    def _spared(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
-        """A text for which no model is called: it wrote it before, rules write it, or what it would read fits."""
-        budget, shown = self._settings.budget_chars, self._shown(node)
+            return Written(texts[0] if texts else "", SummarySource.PASSED)
+        if len(joined := "\n".join(texts)) <= budget:
+            return Written(joined, SummarySource.JOINED)
+        if not self._summarizer.paid:
+            return None
+        shown = self._shown(node)
         if (known := paid.get(self._key(shown))) is not None:
-            return Written(self._with_last(node, known), SummarySource.MODEL, key)
+            return Written(self._with_last(node, known), SummarySource.MODEL)
         if sum(child.leaves for child in node.children) < self._settings.model_from_leaves:
-            return Written(self._offline.summarize(node, budget, []), SummarySource.EXTRACTIVE, key)
+            return Written(self._offline.summarize(node, budget, []), SummarySource.EXTRACTIVE)
         joined = "\n".join(child.text for child in shown if child.text)
-        return Written(self._with_last(node, joined), SummarySource.EXTRACTIVE, key) if len(joined) <= budget else None
+        return Written(self._with_last(node, joined), SummarySource.EXTRACTIVE) if len(joined) <= budget else None
 
-    def _ask(self, node: ReadyNode, key: bytes, calls: list[CallRecord]) -> Written:
+    def _ask(self, node: ReadyNode, calls: list[CallRecord]) -> Written:
         budget, shown = self._settings.budget_chars, self._shown(node)
         try:
             text = self._summarizer.summarize(replace(node, children=tuple(shown)), budget, calls)
@@ -310,12 +299,10 @@ class RefreshService:
             if isinstance(error, ModelRejected) and not (error.of_input or isinstance(error, _OF_TEXT)):
                 raise
             calls.extend(failed_call(error))
-            text = self._offline.summarize(node, budget, calls)
-            # Another key, so that this text never counts as the model's own summary.
-            return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
+            return Written(self._offline.summarize(node, budget, calls), SummarySource.DEGRADED)
         if not self._summarizer.paid:
-            return Written(text, SummarySource.EXTRACTIVE, key)
-        return Written(self._with_last(node, text), SummarySource.MODEL, key, Paid(self._key(shown), text))
+            return Written(text, SummarySource.EXTRACTIVE)
+        return Written(self._with_last(node, text), SummarySource.MODEL, Paid(self._key(shown), text))
 
     def _artifacts(
         self,
@@ -331,7 +318,7 @@ class RefreshService:
         leaves = self._embedded(dict.fromkeys(child.embedded for child in children if child.pooled is None), calls)
         artifacts = []
         for node, text in zip(nodes, written, strict=True):
-            from_model = text.source is SummarySource.MODEL
+            from_model, key = text.source is SummarySource.MODEL, self._key(node.children)
             mean = mean_vector(node.children, leaves, self._embedder.dimension)
             artifacts.append(
                 NodeArtifact(
@@ -339,7 +326,8 @@ class RefreshService:
                     text=text.text,
                     source=text.source,
                     model=self._summarizer.model,
-                    input_hash=text.key,
+                    # Another key, so that this text never counts as the model's own summary.
+                    input_hash=b"degraded:" + key if text.source is SummarySource.DEGRADED else key,
                     vector=summaries.get(text.text, mean) if from_model else mean,
                     pooled=mean,
                     counts=add_counts(child.counts for child in node.children),

@@ -1,22 +1,33 @@
-"""From an untrusted answer to candidates: sources that exist, quotes that occur, dates that code resolved."""
+"""From an untrusted answer to candidates: items of this window, sources that exist, quotes that occur, resolved dates."""
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.domain.cells import Window
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity
 from memforest_core.domain.times import UNKNOWN_TIME, Precision
 from memforest_core.domain.turns import Role
-from memforest_core.ingest.extract.answer_checks import MAX_VERBATIM_CHARS, sourced, to_candidates, verbatim
-from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer
+from memforest_core.errors import ContentFault
+from memforest_core.ingest.extract.answer_checks import (
+    MAX_VERBATIM_CHARS,
+    contradicted,
+    grounded,
+    sourced,
+    to_candidates,
+    verbatim,
+)
+from memforest_core.ingest.extract.extraction_prompt import CellSummary, ExtractionAnswer, Item
 from memforest_core.models.answer_reading import described
 from tests.harness.builders import NOON, cells_of, window, window_turn
+from tests.unit.extract.test_offline import cases
 
 TWO_CELLS = window(
     window_turn(1, "I moved to Davis last week.", cell=1),
@@ -35,22 +46,10 @@ def read(*items: dict[str, Any], shown: Window = TWO_CELLS) -> list[Candidate]:
 
 
 def test_an_item_becomes_a_candidate_with_all_it_says() -> None:
-    [found] = read(
-        item(
-            quote="moved to Davis",
-            speaker="Bob",
-            subject="Bob",
-            attribute="Residence",
-            value="Davis",
-            previous_value="Boston",
-            change="switch",
-            polarity="negative",
-            modality="planned",
-            entities=["Davis", "Davis", "UC Davis"],
-            scene="Home/Move",
-            origin="assistant",
-        )
-    )
+    state = {"attribute": "Residence", "value": "Davis", "previous_value": "Boston", "change": "switch"}
+    stance = {"polarity": "negative", "modality": "planned", "origin": "assistant", "scene": "Home/Move"}
+    of = {"quote": "moved to Davis", "speaker": "Bob", "subject": "Bob", "entities": ["Davis", "Davis", "UC Davis"]}
+    [found] = read(item(**of, **state, **stance))
 
     said = found.statement
     assert (found.cell_id, found.item, found.turn_ordinals) == (cells_of(TWO_CELLS)[1], 0, (10,))
@@ -168,19 +167,9 @@ def test_a_date_that_cannot_be_is_unknown(when: str) -> None:
 def test_nul_and_lone_surrogates_are_removed_everywhere() -> None:
     dirty = "a\x00b"
 
-    [found] = read(
-        item(
-            dirty,
-            speaker=dirty,
-            subject=dirty,
-            attribute=dirty,
-            value=dirty,
-            previous_value=dirty,
-            entities=[dirty, "\x00"],
-            scene=dirty,
-            quote="moved\x00 to Davis",
-        )
-    )
+    fields = ("speaker", "subject", "attribute", "value", "previous_value", "scene")
+    quote, entities = "moved\x00 to Davis", [dirty, "\x00"]
+    [found] = read(item(dirty, quote=quote, entities=entities, **dict.fromkeys(fields, dirty)))
 
     said = found.statement
     texts = (said.text, said.subject, said.attribute, said.value, said.previous_value, said.scene)
@@ -235,3 +224,118 @@ def test_an_open_date_is_read_on_the_side_that_its_verb_says(text: str, when: st
 
     assert found.statement.time.start is not None
     assert found.statement.time.start.date().isoformat() == day
+
+
+WINDOWS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "data/foreign_answers.json").read_text(encoding="utf-8")
+)
+ANCHOR = Item(text=".", turns=[1])
+"""An item without words is of any window: with it a strange one is no majority."""
+
+
+def window_of(case: dict[str, Any]) -> Window:
+    at = datetime(2023, 5, 8, 12, tzinfo=UTC)
+    turns = tuple(
+        WindowTurn(number, 1, number - 1, Role.USER, speaker, text, at)
+        for number, (speaker, text) in enumerate(case["turns"], 1)
+    )
+    return Window(case["turns"][0][0], "UTC", (), turns, 1)
+
+
+def item_of(case: str | dict[str, str]) -> Item:
+    return Item.model_validate({"turns": [1], **({"text": case} if isinstance(case, str) else case)})
+
+
+def stored(window: Window, item: Item) -> bool:
+    return item in grounded(ExtractionAnswer(items=[item, ANCHOR]), window)[0].items
+
+
+CASES = [(case, kind, item) for case in WINDOWS for kind in ("honest", "foreign") for item in case[kind]]
+
+
+@pytest.mark.parametrize(("case", "kind", "item"), CASES, ids=[str(each[2]) for each in CASES])
+def test_an_honest_paraphrase_stays_and_an_item_of_another_window_goes(
+    case: dict[str, Any], kind: str, item: str | dict[str, str]
+) -> None:
+    assert stored(window_of(case), item_of(item)) is (kind == "honest")
+
+
+def test_of_one_windows_honest_items_nearly_none_is_grounded_in_another() -> None:
+    pairs = [(window, other) for window in WINDOWS for other in WINDOWS if other is not window]
+    passed = [item for window, other in pairs for item in other["honest"] if stored(window_of(window), item_of(item))]
+
+    assert passed == []
+
+
+def test_most_of_an_answer_being_foreign_is_a_fault_that_names_the_remedy() -> None:
+    answer = ExtractionAnswer(items=[item_of(text) for text in WINDOWS[6]["honest"]])
+
+    with pytest.raises(ContentFault, match=r'7 of 7 items are not about the turns to extract from.*"quote"'):
+        grounded(answer, window_of(WINDOWS[0]))
+
+
+def test_a_summary_of_another_window_goes_and_is_counted() -> None:
+    own = CellSummary(cell=1, text="Melanie tells about her new puppy Biscuit, who chewed her sneakers.")
+    other = CellSummary(cell=1, text="Tim tells Priya about his promotion at Northwind; she starts at Contoso in July.")
+
+    answer, left_out = grounded(ExtractionAnswer(items=[], summaries=[own, other]), window_of(WINDOWS[0]))
+
+    assert (answer.summaries, left_out.total()) == ([own], 1)
+
+
+def test_a_similar_sentence_with_another_identifier_or_another_name_as_value_is_of_another_window() -> None:
+    case = {"turns": [["Bob", "I bought mwa4w5 for 8 dollars in Delhi."]]}
+
+    assert stored(window_of(case), item_of({"text": "Bob bought mwa4w5 for 8 dollars in Delhi.", "value": "mwa4w5"}))
+    assert not stored(window_of(case), item_of("Bob bought mwa4w4 for 8 dollars in Delhi."))
+    assert not stored(window_of(case), item_of({"text": "Bob bought it for 8 dollars in Cairo.", "value": "Cairo"}))
+
+
+CONTRADICTED = """
+    I applied to Norvik for a job -> job=Norvik / I have an interview at Norvik on Monday -> job=Norvik
+    I almost moved to Denver last year -> residence=Denver / I'd love to live in Rome -> residence=Rome
+    maybe I'll get a dog -> pet=dog / if I lived in Oslo I would ski -> residence=Oslo
+    I don't work at Acme -> job=Acme / I never lived in Lima -> residence=Lima
+    My sister lives in Tampa -> residence=Tampa / my landlord is a dentist -> job=dentist
+    my best friend's dad lives in Hull -> residence=Hull / I live in Ghent, just kidding -> residence=Ghent
+    I feel like a teenager -> age=teenager / I'm in heaven -> residence=heaven / I moved -> residence=true
+    Do I live in Oslo? -> residence=Oslo / Everyone thinks I live in Bern -> residence=Bern / he has a dog -> pet=dog
+    the landlord lives in Rome -> residence=Rome / I'm not vegan -> diet=vegan
+    I'm not allergic to nuts -> allergy=nuts / I used to be a teacher -> job=teacher
+    I sold my bike -> possession=bike / my mom said, I live in Rome -> residence=Rome
+    we are looking at a flat in Turku -> residence=Turku
+"""
+STATED = """
+    I live in Boston -> residence=Boston / im a nurse now -> job=nurse
+    I might be late, I live in Hull -> residence=Hull
+    my sister thinks I'm crazy but I moved to Oslo -> residence=Oslo / I work at Acme, but I want to move -> job=Acme
+    I start at Norvik on 9 March -> job=Norvik (planned) / I applied to Norvik -> job=Norvik (planned)
+    I don't live in Oslo anymore -> residence=Oslo (stop) / I don't eat pork -> diet=no pork
+    I'm not allergic to nuts -> allergy=nuts (negative) / Ich wohne in Berlin -> residence=Berlin
+    I used to live in Rome -> residence=Rome (stop)
+"""
+STANCES = {"planned": "modality", "stop": "change", "negative": "polarity"}
+
+
+def is_contradicted(quote: str, state: str, subject: str = "Kim") -> bool:
+    """``state``: "attribute=value", and in brackets what of a stance is not as usual."""
+    attribute, _, value = state.partition("=")
+    value, _, stance = value.removesuffix(")").partition(" (")
+    item = {"text": "Kim says so.", "turns": [1], "attribute": attribute, "value": value, "subject": subject}
+    return contradicted(Item.model_validate(item | ({STANCES[stance]: stance} if stance else {})), quote, "Kim")
+
+
+@pytest.mark.parametrize(("quote", "state"), cases(CONTRADICTED))
+def test_what_a_quote_contradicts_makes_no_state(quote: str, state: str) -> None:
+    assert is_contradicted(quote, state)
+
+
+@pytest.mark.parametrize(("quote", "state"), cases(STATED))
+def test_a_state_that_its_quote_says_or_leaves_open_is_accepted(quote: str, state: str) -> None:
+    assert not is_contradicted(quote, state)
+
+
+def test_nothing_contradicts_without_a_quote_or_of_somebody_else() -> None:
+    assert not is_contradicted("", "residence=Rome")
+    assert not is_contradicted("I said something", "=")
+    assert not is_contradicted("My sister lives in Tampa", "residence=Tampa", "Kim's sister")

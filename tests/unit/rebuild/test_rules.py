@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.reduce.records import RULES, TREE_RULES, WHOLE, deviating, ruled
+from memforest_core.ingest.reduce.records import RULES, WHOLE, deviating, ruled
 from memforest_core.lifecycle.rebuild.records import Options, arguments_of, options_of, rules_of
 from memforest_core.settings import Settings
 
@@ -22,7 +22,7 @@ def test_rules_change_what_they_name_and_nothing_else() -> None:
 
 def test_every_rule_names_a_setting() -> None:
     for name in RULES:
-        value = getattr(SETTINGS.tree if name in TREE_RULES else SETTINGS.reduce, name)
+        value = getattr(getattr(SETTINGS, RULES[name][0]), name)
         assert isinstance(value, int) == (name in WHOLE)
 
 

@@ -1,18 +1,32 @@
-"""Scenes cluster online: by cosine with a bonus for closeness in time, gated by domain, capped in size."""
+"""Which scopes a fact joins: entities by their names, scenes by cosine with a bonus for closeness in time, gated by domain, capped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 import numpy as np
 import pytest
 
+from memforest_core.domain.facts import Origin, Statement
 from memforest_core.domain.ids import TreeId
-from memforest_core.ingest.reduce.routing import DAY_US, Scene, SceneMap
+from memforest_core.domain.people import KnownPerson, People
+from memforest_core.ingest.reduce.routing import (
+    DAY_US,
+    MAX_ENTITIES,
+    EntityScope,
+    Scene,
+    SceneMap,
+    continued,
+    entity_scopes,
+    scope_of,
+    subject_key,
+)
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import ReduceSettings
+from tests.harness.builders import statement
 
 RULES = ReduceSettings()
 Fact = tuple[Vectors, str, tuple[int, int]]
@@ -203,3 +217,102 @@ def test_a_changed_scene_may_absorb_one_that_did_not_change() -> None:
 
 def test_each_scene_is_in_one_pair_and_the_closest_goes_first() -> None:
     assert pairs(touched(scene(1, 0), turned(2, 0.95, 4), turned(3, 0.99, 4))) == [(1, 3)]
+
+
+NAMES = [("111", "gruzilkin"), ("111", "gruz"), ("Ann", "Ann"), ("5", "Al"), ("6", "Al")]
+PEOPLE = People("user-7", [("user-7", "Bob"), ("user-7", "Robert"), *NAMES])
+TEXT = "It rained."
+
+
+def scopes(subject: str, *entities: str, people: People = PEOPLE) -> tuple[EntityScope, ...]:
+    return entity_scopes(statement(TEXT, subject=subject, entities=entities, speaker="Florent"), people)
+
+
+OWNER = scope_of(PEOPLE.owner)
+
+
+def speaker(id_: str) -> KnownPerson:
+    found = PEOPLE.by_id(id_)
+    assert found is not None
+    return found
+
+
+def test_the_subject_comes_first_and_then_what_is_named() -> None:
+    assert scopes("Ann", "Kyoto", "UC Davis") == (
+        scope_of(speaker("Ann")),
+        EntityScope("kyoto", "Kyoto"),
+        EntityScope("uc davis", "UC Davis"),
+    )
+
+
+@pytest.mark.parametrize("name", ["Bob", "bob's", "Robert", "Mr. Robert"])
+def test_every_name_of_the_owner_leads_to_the_owners_tree(name: str) -> None:
+    assert scopes(name) == (OWNER,)
+    assert scopes("Kyoto", name, "Bob") == (EntityScope("kyoto", "Kyoto"), OWNER)
+
+
+def test_a_name_counts_once_however_it_is_written() -> None:
+    assert scopes("The Golden Gate", "Golden Gate", "GOLDEN GATE", "golden gate's") == (
+        EntityScope("golden gate", "The Golden Gate"),
+    )
+
+
+@pytest.mark.parametrize("nothing", ["", "  ", "?!", "—"])
+def test_a_subject_that_names_nothing_joins_nothing(nothing: str) -> None:
+    assert scopes(nothing) == ()
+    assert [scope.key for scope in scopes(nothing, "Kyoto", nothing)] == ["kyoto"]
+
+
+def test_a_long_list_of_names_is_not_about_each_of_them() -> None:
+    found = scopes("Bob", *[f"Town {number}" for number in range(20)])
+
+    assert len(found) == MAX_ENTITIES
+    assert found[0] == OWNER
+
+
+@pytest.mark.parametrize("name", ["gruz", "Gruz", "gruzilkin", "<@111>", "@gruz", "111", "gruzil"])
+def test_all_names_of_a_speaker_lead_to_one_scope_under_the_id(name: str) -> None:
+    assert scopes(name) == (EntityScope("111", "gruzilkin", speaker("111")),)
+
+
+def test_a_name_that_two_have_is_the_tellers_own_or_nobodys() -> None:
+    said = statement(TEXT, subject="Al", entities=(), speaker="Al")
+
+    assert entity_scopes(said, PEOPLE, speaker("6")) == (scope_of(speaker("6")),)
+    assert entity_scopes(said, PEOPLE) == (EntityScope("al", "Al"),)
+    assert (subject_key(said, PEOPLE, speaker("6")), subject_key(said, PEOPLE)) == ("6", "al")
+
+
+ADVICE = replace(statement("Rex barks.", subject="Rex", speaker="Bob"), origin=Origin.ASSISTANT)
+
+
+@pytest.mark.parametrize(
+    ("said", "own"),
+    [
+        pytest.param(statement("Bob's sister cooks.", subject="Clara", speaker="Florent"), True, id="it names them"),
+        pytest.param(statement("It rained in Kyoto.", subject="", speaker="Bob"), True, id="they tell it"),
+        pytest.param(statement("Gruz cooks.", subject="gruz", speaker="Bob"), False, id="of somebody else here"),
+        pytest.param(statement("Rex barks.", subject="Rex", speaker="Florent"), False, id="others tell it"),
+        pytest.param(ADVICE, False, id="advice"),
+    ],
+)
+def test_the_owners_tree_takes_all_that_is_about_the_owner(said: Statement, own: bool) -> None:
+    assert (OWNER in entity_scopes(said, PEOPLE)) is own
+
+
+def test_the_owners_scope_is_among_the_most_that_a_fact_joins() -> None:
+    towns = tuple(f"Town {number}" for number in range(20))
+    found = entity_scopes(statement("Bob saw them all.", subject="Town 30", entities=towns, speaker="Florent"), PEOPLE)
+
+    assert len(found) == MAX_ENTITIES
+    assert found[-1] == OWNER
+
+
+def test_a_speaker_goes_on_in_the_tree_that_is_there() -> None:
+    gruz = speaker("111")
+
+    assert continued(gruz, {}) == "111"
+    assert continued(gruz, {"gruz": 3, "gruzilkin": 2, "kyoto": 9}) == "gruz"
+    assert continued(gruz, {"gruz": 3, "111": 1}) == "111"
+    assert continued(PEOPLE.owner, {"bob": 3}) == "user 7"
+    assert continued(speaker("5"), {"al": 3}) == "5"

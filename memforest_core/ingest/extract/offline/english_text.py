@@ -13,17 +13,22 @@ from memforest_core.domain.text import NUMBER_WORDS, STOP_WORDS, sentences
 
 
 @cache
-def _kinds() -> Mapping[str, frozenset[str]]:
-    """The words of each kind, casefolded."""
+def lists() -> Mapping[str, list[str]]:
+    """The words of each kind, as they are written."""
     folder = files("memforest_core.ingest.extract.offline").joinpath("words")
-    found: dict[str, frozenset[str]] = {}
+    found: dict[str, list[str]] = {}
     for line in folder.joinpath("kinds.txt").read_text(encoding="utf-8").splitlines():
         name, colon, words = line.partition(": ")
         if colon and not line.startswith("#"):
-            found[name] = frozenset(word.strip().casefold() for word in words.split(", "))
+            found[name] = [word.strip() for word in words.split(", ")]
     lines = folder.joinpath("places.txt").read_text(encoding="utf-8").splitlines()
-    listed = (line for line in lines if not line.startswith("#"))
-    return found | {"place": frozenset(name.strip().casefold() for line in listed for name in line.split(", "))}
+    listed = (line.split(", ") for line in lines if not line.startswith("#"))
+    return found | {"place": [name.strip() for names in listed for name in names]}
+
+
+@cache
+def _kinds() -> Mapping[str, frozenset[str]]:
+    return {name: frozenset(word.casefold() for word in words) for name, words in lists().items()}
 
 
 def is_kind(phrase: str, *names: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memforest_core.ingest.extract.offline.english_text import is_kind, pattern
+from memforest_core.ingest.extract.offline.english_text import is_kind, lists, pattern
 
 _QUOTED = re.compile(r"""(["“„«»‹][^"“”„«»‹›]{1,400}["”“«»›]|(?<!\w)'(?=[A-Z])(?:[^'\n]|'(?=\w)){3,400}'(?!\w))""")
 _IRREGULAR = {
@@ -18,15 +18,7 @@ _IRREGULAR = {
 }
 
 
-_SHORT_WORDS = """
-    im=I'm, i,m=I'm, iam=I am, ive=I've, dont=don't, doesnt=doesn't, didnt=didn't, cant=can't, isnt=isn't,
-    arent=aren't, wasnt=wasn't, havent=haven't, hasnt=hasn't, wouldnt=wouldn't, couldnt=couldn't,
-    shouldnt=shouldn't, wont=won't, hes=he's, shes=she's, theyre=they're, youre=you're, weve=we've, thats=that's,
-    whats=what's, wifes=wife's, moms=mom's, dads=dad's, u=you, n=and, livin=living, workin=working, movin=moving,
-    alergic=allergic, allergc=allergic, vegeterian=vegetarian, vegitarian=vegetarian, luv=love, rly=really,
-    curently=currently, realy=really, definately=definitely, maried=married, enginer=engineer, acountant=accountant
-"""
-_SHORT_FORMS = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
+_SHORT_FORMS = dict(pair.split("=") for pair in lists()["short form"])
 """What chats shorten or misspell."""
 _SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT_FORMS))})(?![\w’'/@-])", re.IGNORECASE)
 

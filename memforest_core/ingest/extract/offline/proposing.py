@@ -25,7 +25,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
     Item,
 )
 from memforest_core.ingest.extract.offline.clause_states import State, corrected, states_in, subject_at
-from memforest_core.ingest.extract.offline.english_text import is_english, names_in, packed, pattern, scene_of
+from memforest_core.ingest.extract.offline.english_text import is_english, lists, names_in, packed, pattern, scene_of
 from memforest_core.ingest.extract.offline.person import is_certain, spelled_out, to_third_person, without_quotes
 from memforest_core.ingest.extract.offline.stance import (
     accepts,
@@ -47,14 +47,7 @@ MAX_VALUES = 6
 """In one sentence."""
 MAX_RECORD_CHARS = 2_000
 
-# fmt: off
-UNITS = {
-    "c": "C", "f": "F", "pct": "%", "percent": "%", "ppm": "ppm", "bar": "bar", "hpa": "hPa", "lux": "lux",
-    "v": "V", "w": "W", "kw": "kW", "kwh": "kWh", "wh": "Wh", "mm": "mm", "cm": "cm", "m": "m", "km": "km",
-    "kmh": "km/h", "mg": "mg", "g": "g", "kg": "kg", "ml": "ml", "l": "l", "bpm": "bpm", "kcal": "kcal",
-    "eur": "EUR", "usd": "USD", "gbp": "GBP", "chf": "CHF", "nok": "NOK", "sek": "SEK", "dkk": "DKK",
-}
-# fmt: on
+UNITS = dict(pair.split("=") for pair in lists()["unit"])
 """Last parts of a key that say a unit, and how it is written; those that mean several things ("ms") are left out."""
 LABELS = ("site", "place", "location", "room", "station", "device", "sensor", "date", "time")
 """Keys of texts that say what was measured. Not "name": that may be a person's."""
