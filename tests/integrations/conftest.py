@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 os.environ |= {"LANGSMITH_TRACING": "false", "MEM0_TELEMETRY": "false", "OPENAI_AGENTS_DISABLE_TRACING": "true"}
+os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="memforest-mem0-")
 
-from memforest_core import AsyncMemForest, MemForest, RemoteMemForest
-from memforest_core.service.http.serving import HttpServer, listen
-from memforest_core.service.keys.service import Keys
+from memforest_core import MemForest, RemoteMemForest
+from tests.contract.memory.conftest import Node, node
 
-
-@dataclass(frozen=True)
-class Node:
-    """A running node that serves HTTP."""
-
-    memory: MemForest
-    address: str
-
-    def key(self, tenant: str | None = None, **options: object) -> str:
-        """The secret of a new key."""
-        keys = Keys(self.memory.services.engine)
-        return keys.create(tenant or self.memory.tenant, "test", **{"scope": "write", **options}).secret  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    os.environ["MEM0_DIR"] = str(tmp_path_factory.mktemp("mem0"))
-    with MemForest.embedded(tmp_path_factory.mktemp("node")) as memory:
-        server = HttpServer(memory, listen("127.0.0.1", 0))
-        server.start()
-        yield Node(memory, server.address)
-        server.stop()
+__all__ = ["Node", "node"]
 
 
 @pytest.fixture(scope="session")
 def remote(node: Node) -> Iterator[RemoteMemForest]:
-    with RemoteMemForest(node.address, node.key(scope="admin")) as memory:
+    with RemoteMemForest(node.address, node.key()) as memory:
         yield memory
 
 
@@ -53,15 +31,5 @@ def memory(request: pytest.FixtureRequest, node: Node, remote: RemoteMemForest) 
 
 
 @pytest.fixture
-def async_memory(node: Node) -> AsyncMemForest:
-    return AsyncMemForest(node.memory, threads=4)
-
-
-@pytest.fixture
 def owner() -> str:
     return f"owner-{uuid4().hex[:12]}"
-
-
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
