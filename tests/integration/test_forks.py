@@ -42,20 +42,15 @@ def backend(running: Stack) -> int:
         return int(connection.scalar(OWN) or 0)
 
 
-def test_children_and_parent_have_connections_to_postgres_of_their_own(reported: Stack) -> None:
-    before = backend(reported)
-    children = in_children(*[lambda: backend(reported)] * 3)
-    assert len({before, *children}) == 4
-    assert backend(reported) == before
-
-
-def test_children_read_what_they_ask_for_and_so_does_their_parent(reported: Stack) -> None:
+def test_children_read_what_they_ask_for_over_connections_of_their_own(reported: Stack) -> None:
     def turns(owner: str) -> list[str]:
         return [turn.content for _ in range(5) for turn in reported.memory.turns(owner, "base").items]
 
     def call(owner: str) -> Callable[[], object]:
         return lambda: turns(owner)
 
+    before, children = backend(reported), in_children(*[lambda: backend(reported)] * 3)
+    assert len({before, *children}) == 4 and backend(reported) == before
     own = {owner: [f"I live in the house of {owner}."] * 5 for owner in OWNERS}
     assert {owner: turns(owner) for owner in OWNERS} == own
     assert dict(zip(OWNERS, in_children(*map(call, OWNERS)), strict=True)) == own

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from memforest_core.domain.ids import ForestId, NodeId, TreeId
-from memforest_core.domain.pages import MOST_LISTED
 from memforest_core.errors import StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.owners import NO_OWNER, forest_id, known, lock_forests
@@ -63,7 +62,7 @@ _MEANT = """kind = ANY(CAST(:kinds AS text[])) AND (CAST(:owner AS text) IS NULL
 
 _LIST = sa.text(
     f"SELECT * FROM ({_DEAD}) d WHERE {_MEANT}"  # noqa: S608 - constants of this module
-    " ORDER BY kind, owner NULLS LAST, session NULLS LAST, since, id LIMIT :n"
+    " ORDER BY kind, owner NULLS LAST, session NULLS LAST, since, id LIMIT CAST(:n AS bigint)"
 )
 
 _ONE = sa.text(f"SELECT * FROM ({_DEAD}) d WHERE kind = :kind AND id = :id")  # noqa: S608 - the same
@@ -248,10 +247,10 @@ class DeadRows(TenantRows):
     """Dead letters in one transaction of a tenant. What another caller has retried in the meantime stays unchanged."""
 
     def letters(
-        self, owner: str | None, code: str | None, kinds: Sequence[DeadKind], limit: int = MOST_LISTED
+        self, owner: str | None, code: str | None, kinds: Sequence[DeadKind], limit: int | None = None
     ) -> Sequence[DeadLetter]:
         """The dead letters of an owner, with an error code, of these kinds (all, where there are none), by kind, owner
-        and session; ``limit`` at most. Raises NotFound."""
+        and session; ``limit`` at most, without one all. Raises NotFound."""
         if owner is not None:
             known(forest_id(self._db, self._tenant, owner), owner, NO_OWNER)
         meant = {"owner": owner, "code": code, "kinds": [kind.value for kind in kinds or DeadKind]}
