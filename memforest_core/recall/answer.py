@@ -241,7 +241,7 @@ MAX_TOKENS = 2_000
 """Estimated tokens of evidence that an answer is read from: the larger budget that recall is measured at."""
 
 
-class _Reply(BaseModel):
+class Reply(BaseModel):
     """The JSON object of a reply."""
 
     model_config = ConfigDict(extra="forbid")
@@ -251,23 +251,11 @@ class _Reply(BaseModel):
     supported: bool = Field(description="Whether the evidence answers the question.")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply that fits the schema."""
-
-    text: str
-    numbers: tuple[int, ...]
-    """Numbers of evidence items that exist, each once, in the order given."""
-    supported: bool
+UNSUPPORTED = Reply(answer="", citations=[], supported=False)
 
 
 class UncitedError(ContentFault):
     """A reply that claims support and cites nothing that exists."""
-
-
-def schema() -> dict[str, object]:
-    """The JSON schema of a reply."""
-    return _Reply.model_json_schema()
 
 
 def parse_reply(text: str, known: Collection[int]) -> Reply:
@@ -275,8 +263,8 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
 
     Raises ContentFault, or UncitedError, with a sentence for the model.
     """
-    reply = parsed(text, _Reply)
-    numbers = tuple(dict.fromkeys(number for number in reply.citations if number in known))
+    reply = parsed(text, Reply)
+    numbers = list(dict.fromkeys(number for number in reply.citations if number in known))
     said = clean(reply.answer).strip()
     if reply.supported and not said:
         raise ContentFault('"answer" is empty although "supported" is true')
@@ -285,7 +273,7 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
             '"supported" is true but "citations" has no number of an evidence item; cite the numbers of the items'
             ' that say it, or set "supported" to false'
         )
-    return Reply(said, numbers, reply.supported)
+    return Reply(answer=said, citations=numbers, supported=reply.supported)
 
 
 def open_answering(
@@ -334,7 +322,7 @@ class AnswerService:
         forest = self.ledger.forest(tenant, owner)
         moment = _moment(asked_at, ZoneInfo("UTC" if forest is None else forest.time_zone))
         if not result.evidence:
-            return self._concluded(result, Reply("", (), supported=False), 0, [])
+            return self._concluded(result, UNSUPPORTED, 0, [])
         lines = piece_lines(result.evidence, moment, max_tokens)
         shown = render(list(lines.values()), question_line(question, result.completed_question, moment))
         return self._answered(tenant, None if forest is None else forest.id, result, shown, lines.keys())
@@ -344,26 +332,21 @@ class AnswerService:
     ) -> Answer:
         calls: list[CallRecord] = []
         degraded: list[str] = []
+        reply: Reply | None = None
+        messages = (Message("system", instructions_with(SYSTEM, self.own, FRAME)), Message("user", shown))
+        request = ChatRequest(Step.ANSWER, messages, Reply.model_json_schema(), "answer")
         try:
-            reply = self._replied(shown, known, calls)
+            reply = repaired(self.chat, request, lambda text: parse_reply(text, known), calls)[0]
         except UncitedError:
             degraded.append("The chat model's answer cited nothing that was found, so it was left out.")
-            reply = Reply("", (), supported=False)
+            reply = UNSUPPORTED
         except ContentFault as error:
             degraded.append(f"The chat model gave no usable answer: {error.message}.")
-            reply = None
         except (ModelUnavailable, ContextTooLong, ContentRefused) as error:
             degraded.append(f"No answer was written: {error.message}")
-            reply = None
         finally:
             self._recorded(tenant, forest, calls, degraded)
         return self._concluded(result, reply, len(calls), degraded)
-
-    def _replied(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
-        """A reply that passes all checks. Raises ContentFault after the last try, and the model errors."""
-        messages = (Message("system", instructions_with(SYSTEM, self.own, FRAME)), Message("user", shown))
-        request = ChatRequest(Step.ANSWER, messages, schema(), "answer")
-        return repaired(self.chat, request, lambda text: parse_reply(text, known), calls)[0]
 
     def _recorded(
         self, tenant: TenantId, forest: ForestId | None, calls: list[CallRecord], degraded: list[str]
@@ -381,9 +364,9 @@ class AnswerService:
         """The answer for a checked reply, or for none."""
         supported = reply is not None and reply.supported
         silent = reply is not None and not reply.supported
-        numbers = reply.numbers if reply is not None and supported else ()
+        numbers = reply.citations if reply is not None and supported else ()
         return Answer(
-            text=NOT_IN_MEMORY if silent else reply.text if reply is not None else "",
+            text=NOT_IN_MEMORY if silent else reply.answer if reply is not None else "",
             supported=supported,
             citations=tuple(
                 Citation(number, piece.turn_ids, piece.session_id, piece.text, piece.time_label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -171,27 +171,6 @@ def _leans_in(question: str, words: Words) -> bool:
     return found is not None and not any(named[: len(_SPOKEN.findall(question[: found.start()]))])
 
 
-def standalone(
-    chat: ChatModel, question: str, turns: Sequence[SaidTurn], asked_at: datetime, own: str | None = None
-) -> tuple[str, list[str]]:
-    """The question completed from a session's last turns, and a sentence when that failed: at most one call, none when
-    the question is complete or nothing was said.
-
-    ``own`` are instructions in place of the built-in ones. A call that fails, or a result that is empty or too long to
-    be the same question, leaves the question as it is.
-    """
-    if not turns or not leans(question):
-        return question, []
-    try:
-        system = instructions_with(_REWRITE, own, _REWRITE_FRAME)
-        document = _turns_document(question, turns, asked_at)
-        return _completed(answer_of(chat, Step.PLAN, system, document, RewritingAnswer, "rewriting"), question), []
-    except MODEL_FAILURES as error:
-        return question, [
-            f"The question was not completed from its session ({in_words(error.code)}): it was searched for as it is."
-        ]
-
-
 def _points_back(words: Sequence[str], at: int, rules: FollowUpWords) -> bool:
     """Whether a word of a question means something that was said before."""
     word, follower = words[at], words[at + 1] if at + 1 < len(words) else ""
@@ -309,8 +288,6 @@ class Plan:
     question_type: QuestionType = QuestionType.OPEN
     anchors: tuple[str, str] | None = None
     """The two events to compare; set for plans of that type."""
-    degraded: tuple[str, ...] = ()
-    """A sentence when the question had to be taken as it is."""
 
     def to_dict(self) -> dict[str, str]:
         """What was decided, for the result of a recall."""
@@ -318,30 +295,6 @@ class Plan:
         if self.anchors is not None:
             found |= {"anchor_a": self.anchors[0], "anchor_b": self.anchors[1]}
         return found
-
-
-def planned(
-    chat: ChatModel, question: str, roots: Sequence[TreeRoot], asked_at: datetime, own: str | None = None
-) -> Plan:
-    """One call for all trees, given by their roots; none without. Days are shown in the zone of ``asked_at``.
-
-    ``own`` are instructions in place of the built-in ones.
-
-    A call that fails, or whose answer is unusable, ends in the direct plan and says so: every tree has the
-    question itself. Only for browsing by a model: embedding browse loses by sub-questions (paper).
-    """
-    trees = [root.id for root in roots]
-    direct = Plan(dict.fromkeys(trees, question))
-    if not roots:
-        return direct
-    try:
-        document = _trees_document(question, roots[:MAX_TREES], asked_at)
-        system = instructions_with(_PLAN, own, _PLAN_FRAME)
-        answer = answer_of(chat, Step.PLAN, system, document, PlanAnswer, "plan")
-        return _plan_of(answer, question, trees)
-    except MODEL_FAILURES as error:
-        reason = f"The planner could not be used ({in_words(error.code)}): every tree had the question itself."
-        return replace(direct, degraded=(reason,))
 
 
 def _trees_document(question: str, roots: Sequence[TreeRoot], asked_at: datetime) -> dict[str, object]:
@@ -409,6 +362,7 @@ class Planner:
     prompts: Prompts = BUILT_IN
     plans: list[Plan] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
+    """A sentence when a question had to be taken as it is."""
     _counted: CountedChat | None = None
 
     @property
@@ -422,18 +376,37 @@ class Planner:
         return self._counted.calls if self._counted is not None else ()
 
     def completed(self, question: str, turns: Sequence[SaidTurn]) -> str:
-        """The question made to stand alone, when it leans on the session's last turns and a model is configured."""
-        if not turns or not self.possible:
+        """The question made to stand alone, when it leans on the session's last turns and a model is configured: at
+        most one call. When that fails, or makes nothing or something too long, the question as it is."""
+        if not turns or not self.possible or not leans(question):
             return question
-        text, degraded = standalone(self._chat(), question, turns, self.asked_at, self.prompts.rewrite)
-        self.degraded += degraded
-        return text
+        try:
+            system = instructions_with(_REWRITE, self.prompts.rewrite, _REWRITE_FRAME)
+            document = _turns_document(question, turns, self.asked_at)
+            answer = answer_of(self._chat(), Step.PLAN, system, document, RewritingAnswer, "rewriting")
+            return _completed(answer, question)
+        except MODEL_FAILURES as error:
+            reason = in_words(error.code)
+            self.degraded.append(
+                f"The question was not completed from its session ({reason}): it was searched for as it is."
+            )
+            return question
 
     def plan(self, question: str, roots: Sequence[TreeRoot]) -> Mapping[UUID, str]:
-        """The question of each tree, by its root: one call."""
-        plan = planned(self._chat(), question, roots, self.asked_at, self.prompts.plan)
+        """The question of each tree, by its root: one call for all, none without trees. When it fails, or its answer is
+        unusable, every tree has the question itself."""
+        trees = [root.id for root in roots]
+        plan = Plan(dict.fromkeys(trees, question))
+        try:
+            if roots:
+                document = _trees_document(question, roots[:MAX_TREES], self.asked_at)
+                system = instructions_with(_PLAN, self.prompts.plan, _PLAN_FRAME)
+                answer = answer_of(self._chat(), Step.PLAN, system, document, PlanAnswer, "plan")
+                plan = _plan_of(answer, question, trees)
+        except MODEL_FAILURES as error:
+            reason = in_words(error.code)
+            self.degraded.append(f"The planner could not be used ({reason}): every tree had the question itself.")
         self.plans.append(plan)
-        self.degraded += plan.degraded
         return plan.questions
 
     def ranker(self) -> LlmRanker:

@@ -207,8 +207,12 @@ def parse_request(
         raise InvalidInput("Ask a question or give a vector, one of the two.", code="invalid_vector")
     roles = _names(options.get("roles"), "roles")
     chosen = _one_of(settings.mode if mode is None else mode, Mode, "mode to one", "invalid_mode")
-    if vector is not None:
-        check_wordless(chosen)
+    if vector is not None and chosen not in BY_VECTOR:
+        raise InvalidInput(
+            f"Ask a question for mode {chosen}: a vector has no words that a model could read. Modes of a vector are"
+            f" {', '.join(BY_VECTOR)}.",
+            code="invalid_mode",
+        )
     trees = settings.trees if options.get("trees") is None else _names(options.get("trees"), "trees")
     return Request(
         question=WORDLESS if vector is not None else parse_question(question),
@@ -307,35 +311,15 @@ def checked_vector(given: object, dimension: int) -> DenseVector:
     """
     if isinstance(given, np.ndarray):
         given = given.tolist()
+    wanted = f"a list of {dimension} finite numbers, the dimension of the embedding model, not all 0"
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise _refused(f"Give vector as a list of {dimension} numbers.")
-    if len(given) != dimension:
-        raise _refused(
-            f"Give vector as a list of {dimension} numbers, the dimension of the embedding model (it has {len(given)})."
-        )
-    if not all(isinstance(each, Real) and not isinstance(each, bool) for each in given):
-        raise _refused("Give vector as a list of plain numbers.")
+        raise InvalidInput(f"Give vector as {wanted}.", code="invalid_vector")
     try:
+        plain = all(isinstance(each, Real) and not isinstance(each, bool) for each in given)
         with np.errstate(over="ignore"):
-            vector = np.array(given, dtype=np.float32)
+            vector = np.array(given if plain else (), dtype=np.float32)
     except OverflowError:
-        raise _refused("Give vector as a list of finite numbers.") from None
-    if not bool(np.isfinite(vector).all()):
-        raise _refused("Give vector as a list of finite numbers.")
-    if not bool(vector.any()):
-        raise _refused("Give a vector that is not 0 everywhere: it points nowhere.")
+        vector = np.array((), dtype=np.float32)
+    if vector.shape != (dimension,) or not bool(np.isfinite(vector).all()) or not bool(vector.any()):
+        raise InvalidInput(f"Give vector as {wanted} (it has {len(given)} entries).", code="invalid_vector")
     return vector
-
-
-def check_wordless(mode: Mode) -> None:
-    """Raises InvalidInput for a mode in which a model reads the question."""
-    if mode not in BY_VECTOR:
-        raise InvalidInput(
-            f"Ask a question for mode {mode}: a vector has no words that a model could read. Modes of a vector are"
-            f" {', '.join(BY_VECTOR)}.",
-            code="invalid_mode",
-        )
-
-
-def _refused(sentence: str) -> InvalidInput:
-    return InvalidInput(sentence, code="invalid_vector")

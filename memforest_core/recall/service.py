@@ -266,11 +266,12 @@ class RecallService:
 
     def _note_visits(self, scopes: Sequence[Scope], evidence: Sequence[Evidence]) -> None:
         """Count what is returned, forest by forest."""
-        for scope in scopes if self.visits is not None else ():
+        if self.visits is None:
+            return
+        for scope in scopes:
             own = [item for item in evidence if not item.source and item.owner == scope.forest.owner]
             found = returned(scope.candidates.cells.values(), scope.candidates.turns, own)
-            if self.visits is not None:
-                self.visits.note(scope.tenant, scope.forest.id, found)
+            self.visits.note(scope.tenant, scope.forest.id, found)
 
     def _account(
         self, tenant: TenantId, scopes: Sequence[Scope], calls: Sequence[CallRecord], degraded: list[str]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chain import ChainState, states_of, wrong_states
 from memforest_core.domain.evidence import day_label
-from memforest_core.domain.ids import FactId, TenantId, TreeId
+from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.pages import invalid_cursor
 from memforest_core.domain.people import People
 from memforest_core.domain.state_names import canonical, spellings
@@ -21,7 +21,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.states import KnownChain, SourceTurn, Timeline, TimelineState
+from memforest_core.recall.states import SourceTurn, Timeline, TimelineState
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 
@@ -62,32 +62,20 @@ class Speakers:
         return frozenset({key}) if person is None else person.keys
 
 
-def unknown_entity(name: str, chains: Sequence[KnownChain]) -> InvalidInput:
-    """No states of such a subject."""
-    known = dict.fromkeys(chain.subject for chain in chains)
-    return InvalidInput(f"No states are known of {name!r:.80}. {_listed('Entities', known)}", code="unknown_entity")
+def unknown(name: str, what: str, known: Iterable[str]) -> InvalidInput:
+    """No states are known of a subject, or of an attribute, or no scene has a label: what there is instead."""
+    plural = {"entity": "Entities", "attribute": "Attributes", "scene": "Scenes"}[what]
+    names = list(dict.fromkeys(known))
+    rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    listed = f"{plural}: {', '.join(f'{each:.80}' for each in names[:MAX_NAMED])}{rest}."
+    if not names:
+        listed = f"{plural} appear once sessions are extracted: none are known yet."
+    said = f"No scene is called {name!r:.80}." if what == "scene" else f"No states are known of {name!r:.80}."
+    return InvalidInput(f"{said} {listed}", code=f"unknown_{what}")
 
 
-def unknown_attribute(name: str, attributes: Iterable[str]) -> InvalidInput:
-    """There is no such attribute among those that were looked through."""
-    known = dict.fromkeys(canonical(attribute) for attribute in attributes if attribute)
-    return InvalidInput(
-        f"No states are known for {name!r:.80}. {_listed('Attributes', known)}", code="unknown_attribute"
-    )
-
-
-def unknown_scene(name: str, scenes: Sequence[tuple[TreeId, str]]) -> InvalidInput:
-    """No scene has this label or id."""
-    known = dict.fromkeys(label or str(tree) for tree, label in scenes)
-    return InvalidInput(f"No scene is called {name!r:.80}. {_listed('Scenes', known)}", code="unknown_scene")
-
-
-def _listed(what: str, names: Iterable[str]) -> str:
-    known = list(names)
-    if not known:
-        return f"{what} appear once sessions are extracted: none are known yet."
-    rest = f" and {len(known) - MAX_NAMED} more" if len(known) > MAX_NAMED else ""
-    return f"{what}: {', '.join(f'{name:.80}' for name in known[:MAX_NAMED])}{rest}."
+def _attributes(of: Iterable[str]) -> Iterable[str]:
+    return (canonical(attribute) for attribute in of if attribute)
 
 
 def chains_of(
@@ -247,7 +235,7 @@ def _facts(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Spe
     attributes = None if wanted.attribute is None else spellings(wanted.attribute)
     facts = rows.of_attributes(forest.id, attributes, MAX_FACTS + 1)
     if not facts and wanted.attribute is not None:
-        raise unknown_attribute(wanted.attribute, (chain.attribute for chain in rows.chains(forest.id)))
+        raise unknown(wanted.attribute, "attribute", _attributes(chain.attribute for chain in rows.chains(forest.id)))
     return facts
 
 
@@ -257,19 +245,19 @@ def _facts_of_scene(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, spea
     folded = name.strip().casefold()
     trees = [tree for tree, label in scenes if folded in {label.casefold(), str(tree), tree.hex}]
     if not trees:
-        raise unknown_scene(name, scenes)
+        raise unknown(name, "scene", (label or str(tree) for tree, label in scenes))
     facts = rows.of_trees(trees, MAX_FACTS + 1)
     if wanted.entity is not None and wanted.entity != EVERYBODY:
         subjects = speakers.keys(wanted.entity)
         facts = [fact for fact in facts if fact.subject_key in subjects]
         if not facts:
-            raise unknown_entity(wanted.entity, rows.chains(forest.id))
+            raise unknown(wanted.entity, "entity", (chain.subject for chain in rows.chains(forest.id)))
     if wanted.attribute is None:
         return facts
     same = spellings(wanted.attribute)
     of_attribute = [fact for fact in facts if fact.attribute in same]
     if not of_attribute:
-        raise unknown_attribute(wanted.attribute, (fact.attribute for fact in facts))
+        raise unknown(wanted.attribute, "attribute", _attributes(fact.attribute for fact in facts))
     return of_attribute
 
 
@@ -288,9 +276,9 @@ def _facts_of_subject(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, sp
         longer = {chain.subject_key for chain in own}
         facts = rows.of_subjects(forest.id, longer, attributes, MAX_FACTS + 1) if own else []
     if not own:
-        raise unknown_entity(forest.owner if wanted.entity is None else wanted.entity, chains)
+        raise unknown(wanted.entity or forest.owner, "entity", (chain.subject for chain in chains))
     if not facts:
-        raise unknown_attribute(wanted.attribute or "", (chain.attribute for chain in own))
+        raise unknown(wanted.attribute or "", "attribute", _attributes(chain.attribute for chain in own))
     return facts
 
 

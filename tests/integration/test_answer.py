@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from memforest_core.client.api import MemForest
-from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed
+from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import Embedder
 from memforest_core.recall import cli as command
 from memforest_core.recall.answer import NOT_IN_MEMORY
@@ -144,55 +144,10 @@ def test_what_nothing_supports_is_not_in_memory(bob: Stack, server: ModelServer)
     assert given.evidence.evidence
 
 
-def test_without_evidence_no_call_is_made(bob: Stack, server: ModelServer) -> None:
-    given = bob.memory.answer("bob", VIOLIN, until="1999-01-01")
-    assert (given.text, given.not_in_memory, given.calls) == (NOT_IN_MEMORY, True, 0)
-    assert server.requests == []
-    assert calls(bob) == []
-
-
-@pytest.mark.parametrize("fault", [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.CONTEXT_LENGTH, Fault.CONTENT_FILTER])
-def test_a_model_that_fails_leaves_the_evidence(bob: Stack, server: ModelServer, fault: Fault) -> None:
-    server.script(fault)
-    given = bob.memory.answer("bob", VIOLIN)
-    assert (given.text, given.supported, given.not_in_memory) == ("", False, False)
-    assert any("violin" in piece.text for piece in given.evidence.evidence)
-    assert given.degraded[-1].startswith("No answer was written: ")
-
-
-@pytest.mark.parametrize("fault", [Fault.MALFORMED, Fault.EMPTY, Fault.NULL, Fault.TRUNCATED, Fault.WRONG_SCHEMA])
-def test_a_reply_that_cannot_be_read_is_repaired(bob: Stack, server: ModelServer, fault: Fault) -> None:
-    server.script(fault, None)
-    given = bob.memory.answer("bob", VIOLIN)
-    assert (given.text, given.calls, given.degraded) == ("The violin.", 2, ())
-
-
-def test_a_refused_key_is_raised(bob: Stack, server: ModelServer) -> None:
-    server.script(Fault.UNAUTHORIZED)
-    with pytest.raises(ModelAuthFailed, match="API_KEY"):
-        bob.memory.answer("bob", VIOLIN)
-    assert [outcome for _, _, outcome, _ in calls(bob)] == ["model_auth_failed"]
-
-
 def test_without_a_chat_model_it_says_what_to_set(pipeline: Stack) -> None:
     pipeline.memory.ingest("bob", "moving", turns(MOVING))
     with pytest.raises(InvalidSettings, match="MEMFOREST_LLM__MODEL"):
         pipeline.memory.answer("bob", VIOLIN)
-
-
-def test_input_that_recall_refuses_is_refused(bob: Stack, server: ModelServer) -> None:
-    with pytest.raises(InvalidInput):
-        bob.memory.answer("bob", " ")
-    with pytest.raises(InvalidInput, match="asked_at"):
-        bob.memory.answer("bob", VIOLIN, asked_at="soon")
-    assert server.requests == []
-
-
-def test_an_owner_without_a_memory_yet_is_answered_without_a_call(bob: Stack, server: ModelServer) -> None:
-    answered = bob.memory.answer("eve", VIOLIN)
-    assert answered.not_in_memory
-    assert not answered.evidence.owner_known
-    assert server.requests == []
 
 
 def test_hostile_turns_stay_the_text_of_their_evidence_items(bob: Stack, server: ModelServer) -> None:

@@ -96,12 +96,6 @@ def test_evidence_says_where_when_and_why(bob: Stack) -> None:
     assert result.timings_ms["total"] > 0
 
 
-def test_the_round_trips_are_one_search_one_per_level_and_one_to_complete(bob: Stack) -> None:
-    result = bob.memory.recall("bob", "Where does Bob live now?")
-    heights = [row[0] for row in bob.rows("SELECT height FROM memforest.tree WHERE root_id IS NOT NULL")]
-    assert result.round_trips <= 2 + max(int(str(height)) for height in heights)
-
-
 def test_owners_do_not_see_each_other(bob: Stack) -> None:
     bob.memory.ingest("eve", "s", turns(("2024-01-01T00:00:00Z", "I play the violin too."), name="Eve"))
     bob.drive()
@@ -123,14 +117,6 @@ def test_raw_text_is_found_before_anything_was_processed(pipeline: Stack) -> Non
     assert best.path == ()
 
 
-def test_facts_without_summaries_say_so(pipeline: Stack) -> None:
-    pipeline.memory.ingest("bob", "miami", turns(*MIAMI))
-    pipeline.runtime.extract()
-    pipeline.runtime.reduce()
-    best = pipeline.memory.recall("bob", "Which instrument is Bob learning?").evidence[0]
-    assert best.freshness is Freshness.FACT
-
-
 def test_a_part_of_a_long_turn_is_delivered_alone(pipeline: Stack) -> None:
     filler = "Nothing of note happened on the way home that day. " * 400
     long = f"{filler}The lighthouse keeper gave me a brass compass. {filler}"
@@ -140,13 +126,6 @@ def test_a_part_of_a_long_turn_is_delivered_alone(pipeline: Stack) -> None:
     assert "brass compass" in best.text
     assert len(best.text) < 9_000
     assert best.kind == "cell"
-
-
-def test_only_the_requested_range_is_recalled(bob: Stack) -> None:
-    result = bob.memory.recall("bob", "Where did Bob move?", k=50, since="2024-01-01")
-    assert {piece.session_id for piece in result.evidence} == {"miami"}
-    result = bob.memory.recall("bob", "Where did Bob move?", k=50, until="2023-12-31")
-    assert {piece.session_id for piece in result.evidence} == {"moving"}
 
 
 def test_neighbours_come_from_the_tree_or_the_dialogue(bob: Stack) -> None:
@@ -167,21 +146,6 @@ def test_the_text_fits_its_budget(bob: Stack) -> None:
     result = bob.memory.recall("bob", "Where did Bob live?", k=8)
     assert len(result.text(30)) <= 120
     assert result.text().count("[Monday 8 May 2023]") == 1
-
-
-@pytest.mark.parametrize(
-    "question, options, code",
-    [
-        ("", {}, "empty_question"),
-        ("x" * 9_000, {}, "question_too_long"),
-        ("Where?", {"k": 0}, "invalid_k"),
-        ("Where?", {"mode": "best"}, "invalid_mode"),
-    ],
-)
-def test_bad_input_is_refused(bob: Stack, question: str, options: dict[str, object], code: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        bob.services.recall.recall(bob.tenant, "bob", question, **options)  # type: ignore[arg-type]
-    assert refused.value.code == code
 
 
 @pytest.mark.parametrize("mode", ["auto", "flat", "embedding"])

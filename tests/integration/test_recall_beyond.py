@@ -160,8 +160,8 @@ class TestVectors:
             assert "Leeds" in found.evidence[0].text
             assert (found.degraded, found.question) == ((), "")
         for piece in memory.recall("ann", vector=vector, mode="flat").evidence:
-            assert not piece.signals.keys() & {"speaker", "time", "order", "current"}
-        with pytest.raises(InvalidInput, match=f"a list of {embedder.dimension} numbers"):
+            assert not piece.signals.keys() & {"speaker", "time", "series", "current"}
+        with pytest.raises(InvalidInput, match=f"a list of {embedder.dimension} finite numbers"):
             memory.recall("ann", vector=[1.0, 2.0])
 
 

@@ -21,7 +21,7 @@ from memforest_core.ingest.extract.extraction_prompt import MAX_ITEMS, Extractio
 from memforest_core.ingest.refresh.summarizer import TitleAnswer
 from memforest_core.models.answer_reading import described, read, unwrapped
 from memforest_core.models.answers import parsed
-from memforest_core.recall.answer import _Reply as AnswerReply
+from memforest_core.recall.answer import Reply as AnswerReply
 from memforest_core.recall.browse import RankingAnswer
 from memforest_core.recall.plan import PlanAnswer, RewritingAnswer
 

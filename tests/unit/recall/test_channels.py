@@ -38,15 +38,6 @@ def sessions(found: RecallResult) -> set[str]:
     return {piece.session_id for piece in found.evidence}
 
 
-def test_only_the_requested_channels_are_searched(forest: Forest) -> None:
-    assert sessions(recalled(forest)) == {"a", "b", "c"}
-    assert sessions(recalled(forest, channels=["work"])) == {"a"}
-    assert sessions(recalled(forest, channels=["work", "home"])) == {"a", "b"}
-    assert sessions(recalled(forest, channels=["work", "home"], sessions=["b", "c"])) == {"b"}
-    assert sessions(recalled(forest, channels=["elsewhere"])) == set()
-    assert [piece.channel for piece in recalled(forest, channels=["home"]).evidence] == ["home"]
-
-
 def test_nothing_of_other_channels_is_shown(forest: Forest) -> None:
     """Given an entity's tree through all channels, when one is requested, then no neighbour and no summary is of the
     others."""

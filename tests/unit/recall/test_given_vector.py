@@ -20,23 +20,23 @@ VECTOR = [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
-    ("given", "reported"),
+    "given",
     [
-        ([1.0], "a list of 2 numbers, the dimension of the embedding model \\(it has 1\\)"),
-        ([[1.0, 2.0], [3.0, 4.0]], "plain numbers"),
-        ("ab", "a list of 2 numbers"),
-        ({"a": 1, "b": 2}, "a list of 2 numbers"),
-        ([1.0, "2"], "plain numbers"),
-        ([True, 1.0], "plain numbers"),
-        ([1.0, float("nan")], "finite"),
-        ([1.0, 1e300], "finite"),
-        ([1, 10**400], "finite"),
-        ([0.0, 0], "points nowhere"),
-        (np.ones((2, 2)), "plain numbers"),
+        [1.0],
+        [[1.0, 2.0], [3.0, 4.0]],
+        "ab",
+        {"a": 1, "b": 2},
+        [1.0, "2"],
+        [True, 1.0],
+        [1.0, float("nan")],
+        [1.0, 1e300],
+        [1, 10**400],
+        [0.0, 0],
+        np.ones((2, 2)),
     ],
 )
-def test_what_is_no_vector_is_refused(given: object, reported: str) -> None:
-    with pytest.raises(InvalidInput, match=reported) as refused:
+def test_what_is_no_vector_is_refused(given: object) -> None:
+    with pytest.raises(InvalidInput, match="a list of 2 finite numbers") as refused:
         checked_vector(given, 2)
     assert refused.value.code == "invalid_vector"
 

@@ -64,27 +64,6 @@ def test_one_owner_in_a_list_is_scored_as_alone() -> None:
     assert {piece.owner for piece in alone.evidence} == {"carol"}
 
 
-def test_bounds_hold_over_all_of_them_together() -> None:
-    world = World()
-    assert len(world.recall(k=3).evidence) == 3
-    least = world.recall().evidence[0].score
-    assert [piece.owner for piece in world.recall(min_score=least).evidence] == ["bob"]
-    assert {piece.session_id for piece in world.recall(sessions=["talk1"]).evidence} == {"talk1"}
-    text = world.recall(max_tokens=20, k=5).text()
-    assert len(text) <= 80
-    assert "[bob, Monday 4 March 2024]" in text
-
-
-def test_an_owner_without_a_memory_is_named() -> None:
-    world = World()
-    found = world.recall(owners=["bob", "dave"])
-    assert (found.owner_known, found.owners_unknown) == (True, ("dave",))
-    assert {piece.owner for piece in found.evidence} == {"bob"}
-    nobody = world.recall(owners=["dave", "eve"], mode="auto")
-    assert (nobody.owner_known, nobody.owners_unknown, nobody.evidence) == (False, ("dave", "eve"), ())
-    assert nobody.mode is Mode.FLAT
-
-
 def test_each_forest_costs_what_a_recall_of_its_own_costs() -> None:
     world = World()
     alone = [world.service.recall(TENANT, owner, "Which book?").round_trips for owner in ("bob", "carol")]

@@ -10,7 +10,7 @@ from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.times import micros
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step
-from memforest_core.recall.plan import MAX_TREES, SUMMARY_CHARS, Plan, PlanType, QuestionType, planned
+from memforest_core.recall.plan import MAX_TREES, SUMMARY_CHARS, Plan, Planner, PlanType, QuestionType
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import TreeRoot
 from tests.unit.recall.chat import ScriptedChat
@@ -27,12 +27,17 @@ def tree(name: str, summary: str = "") -> TreeRoot:
     return TreeRoot(root, of, TreeKind.ENTITY, name, *span, summary or f"about {name}")
 
 
+DEGRADED: list[str] = []
+"""Of the last plan."""
 TREES = [tree("bob"), tree("cat"), tree("davis")]
 
 
 def plan(answer: object, trees: list[TreeRoot] = TREES) -> tuple[Plan, ScriptedChat]:
     chat = ScriptedChat(lambda document: answer)
-    return planned(chat, QUESTION, trees, REQUESTED), chat
+    planner = Planner(REQUESTED, lambda: chat)
+    assert planner.plan(QUESTION, trees) == planner.plans[0].questions
+    DEGRADED[:] = planner.degraded
+    return planner.plans[0], chat
 
 
 def requested(made: Plan) -> list[str]:
@@ -93,7 +98,7 @@ class TestAPlan:
         ]
         made, _ = plan(DIRECT | {"trees": queries})
         assert requested(made) == [QUESTION, QUESTION, "Since when does Bob live in Davis?"]
-        assert made.degraded == ()
+        assert DEGRADED == []
 
     def test_shows_at_most_so_many_trees_and_searches_the_others_with_the_question(self) -> None:
         trees = [tree(f"t{at}", "x" * 1_000) for at in range(MAX_TREES + 2)]
@@ -138,5 +143,5 @@ def test_a_failure_is_the_direct_plan_and_a_sentence(failure: MemForestError | o
     made, _ = plan(failure)
     assert requested(made) == [QUESTION] * 3
     assert (made.type, made.question_type, made.anchors) == (PlanType.DIRECT, QuestionType.OPEN, None)
-    (reported,) = made.degraded
+    (reported,) = DEGRADED
     assert reported.startswith("The planner could not be used (")

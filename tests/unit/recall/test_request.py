@@ -23,7 +23,8 @@ def requested(question: object = "Where?", k: object = None, mode: object = None
 def test_defaults_come_from_the_settings() -> None:
     made = requested()
     assert (made.k, made.mode, made.neighbours) == (10, Mode.EMBEDDING, 0)
-    assert made.trees == {TreeKind.SESSION}
+    assert made.trees == frozenset(TreeKind)
+    assert requested(trees=["entity"]).trees == {TreeKind.ENTITY}
     assert not made.filters_after
 
 

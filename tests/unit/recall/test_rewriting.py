@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.errors import ContextTooLong, MemForestError, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step
-from memforest_core.recall.plan import LAST_TURNS, SHORT_RESULT_CHARS, TURN_CHARS, leans, standalone
+from memforest_core.recall.plan import LAST_TURNS, SHORT_RESULT_CHARS, TURN_CHARS, Planner, leans
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import SaidTurn
 from tests.unit.recall.chat import ScriptedChat
@@ -22,7 +22,8 @@ def rewrite(
     answer: object, question: str = QUESTION, turns: list[SaidTurn] = TURNS
 ) -> tuple[tuple[str, list[str]], ScriptedChat]:
     chat = ScriptedChat(lambda document: answer)
-    return standalone(chat, question, turns, REQUESTED), chat
+    planner = Planner(REQUESTED, lambda: chat)
+    return (planner.completed(question, turns), planner.degraded), chat
 
 
 class TestTheRule:

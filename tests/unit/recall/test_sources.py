@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -176,26 +174,6 @@ def test_a_source_that_fails_is_named_and_the_forest_answers(fails: Exception, r
     assert found.degraded == (reported,)
 
 
-def test_a_source_is_waited_for_a_bounded_time() -> None:
-    held = threading.Event()
-    world = World(timeout_s=0.1)
-
-    def late() -> list[SourceHit]:
-        held.wait(30)
-        return []
-
-    world.collection.answer = late
-    started = time.monotonic()
-
-    found = world.recall()
-
-    assert time.monotonic() - started < 5
-    assert found.degraded == ("Source notes did not answer in time: it was left out.",)
-    held.set()
-    world.service.close()
-    assert not world.sources._collections
-
-
 def test_without_an_embedder_no_source_is_searched() -> None:
     world = World(hit("1"))
     world.embedder.unavailable = True
@@ -209,12 +187,6 @@ def test_an_owner_without_a_memory_gets_what_the_source_has() -> None:
     found = World(hit("1")).recall(owner="nobody")
     assert external(found) == ["1"]
     assert (found.owner_known, found.owners_unknown, found.round_trips) == (False, ("nobody",), 0)
-
-
-def test_a_vector_is_searched_in_sources_too() -> None:
-    found = World(hit("1")).service.recall(TENANT, "alice", vector=[1.0, 0.0], sources=["notes"])
-    assert external(found) == ["1"]
-    assert found.degraded == ()
 
 
 def test_an_unknown_source_is_refused_with_the_known_ones() -> None:

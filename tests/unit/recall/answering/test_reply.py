@@ -9,32 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest_core.errors import ContentFault
-from memforest_core.recall.answer import Reply, UncitedError, parse_reply, schema
+from memforest_core.recall.answer import UNSUPPORTED, Reply, UncitedError, parse_reply
 from tests.unit.recall.answering.said import says
 
 KNOWN = {1, 2, 3}
 
 
 def test_the_schema_has_answer_citations_and_support_and_nothing_else() -> None:
-    requested = schema()
+    requested = Reply.model_json_schema()
     assert requested["required"] == ["answer", "citations", "supported"]
     assert requested["additionalProperties"] is False
 
 
 def test_a_reply_that_fits_is_taken() -> None:
-    assert parse_reply(says("Davis", [2, 1]), KNOWN) == Reply("Davis", (2, 1), supported=True)
+    assert parse_reply(says("Davis", [2, 1]), KNOWN) == Reply(answer="Davis", citations=[2, 1], supported=True)
 
 
 def test_a_fenced_reply_is_taken() -> None:
-    assert parse_reply(f"```json\n{says('Davis', [2])}\n```", KNOWN).text == "Davis"
+    assert parse_reply(f"```json\n{says('Davis', [2])}\n```", KNOWN).answer == "Davis"
 
 
 def test_numbers_that_do_not_exist_and_repetitions_are_dropped() -> None:
-    assert parse_reply(says("Davis", [99, 2, -1, 2, 0, 3]), KNOWN).numbers == (2, 3)
+    assert parse_reply(says("Davis", [99, 2, -1, 2, 0, 3]), KNOWN).citations == [2, 3]
 
 
 def test_an_unsupported_reply_needs_no_citation() -> None:
-    assert parse_reply(says("", [], supported=False), KNOWN) == Reply("", (), supported=False)
+    assert parse_reply(says("", [], supported=False), KNOWN) == UNSUPPORTED
 
 
 @pytest.mark.parametrize("citations", [[], [99], [0], [-3, 4]])
@@ -68,11 +68,11 @@ def test_what_does_not_fit_is_a_content_fault_with_a_sentence(text: str) -> None
 def test_no_text_raises_anything_else(text: str) -> None:
     for reply in (text, "{" + text, '{"answer": "' + text, says(text, [1]), says("x", [1]) + text):
         with suppress(ContentFault):
-            assert set(parse_reply(reply, KNOWN).numbers) <= KNOWN
+            assert set(parse_reply(reply, KNOWN).citations) <= KNOWN
 
 
 def test_an_answer_is_storable_text() -> None:
-    assert parse_reply(says(" Da\x00vis\ud800 ", [1]), KNOWN).text == "Davis"
+    assert parse_reply(says(" Da\x00vis\ud800 ", [1]), KNOWN).answer == "Davis"
 
 
 def test_a_field_outside_the_schema_costs_no_answer() -> None:

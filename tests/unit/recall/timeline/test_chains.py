@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
-from memforest_core.domain.ids import TreeId
-from memforest_core.recall.states import KnownChain
-from memforest_core.recall.timeline import Speakers, unknown_entity, unknown_scene
+from memforest_core.recall.timeline import Speakers, unknown
 
 
 def test_an_owner_is_known_under_id_and_names() -> None:
@@ -23,13 +19,7 @@ def test_somebody_who_never_spoke_is_a_person_by_name() -> None:
 
 
 def test_an_error_offers_at_most_ten_names() -> None:
-    chains = [KnownChain(f"p{number}", f"P{number}", "pet", 1) for number in range(13)]
-    refused = unknown_entity("Zed", [*chains, KnownChain("p0", "P0", "job", 1)])
+    refused = unknown("Zed", "entity", [*(f"P{number}" for number in range(13)), "P0"])
     assert refused.message.endswith("Entities: P0, P1, P2, P3, P4, P5, P6, P7, P8, P9 and 3 more.")
     assert refused.code == "unknown_entity"
-
-
-def test_an_error_says_when_there_is_nothing_to_offer_and_names_scenes_by_id_without_a_label() -> None:
-    assert "none are known yet" in unknown_scene("work", []).message
-    tree = TreeId(UUID(int=3))
-    assert str(tree) in unknown_scene("work", [(tree, "")]).message
+    assert "none are known yet" in unknown("work", "scene", []).message
