@@ -245,7 +245,7 @@ def _set_policy(services: Services, _directory: Path) -> None:
     the digests of three days, and what windows hold of them. Of the rest there are too many facts."""
     retention, tenant = services.lifecycle.retention, tenant_of(services)
     for days in (0, 7, 40, 60):
-        services.calendar.summarize(tenant, BOB, datetime.fromtimestamp(MONDAY + days * DAY_S, UTC).date())
+        services.calendar.summarize(tenant, BOB, day=datetime.fromtimestamp(MONDAY + days * DAY_S, UTC).date())
     with tenant_transaction(services.engine, tenant) as connection:
         for statement in (_PIN, *WINDOWED):
             connection.execute(sa.text(statement), {"owner": BOB})
@@ -279,7 +279,7 @@ def _remember(services: Services, _directory: Path) -> None:
 
 
 def _summarize_day(services: Services, _directory: Path) -> None:
-    services.calendar.summarize(tenant_of(services), BOB, datetime.fromtimestamp(MONDAY, UTC).date())
+    services.calendar.summarize(tenant_of(services), BOB, day=datetime.fromtimestamp(MONDAY, UTC).date())
 
 
 def _learn_topics(services: Services, _directory: Path) -> None:

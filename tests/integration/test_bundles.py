@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,16 @@ from memforest_core.lifecycle.bundle import importing, service
 from memforest_core.lifecycle.bundle.bundle_file import reading, writing
 from memforest_core.lifecycle.bundle.records import CELL, SESSION, TURN, VECTOR, ForestHead, Row
 from memforest_core.lifecycle.bundle.service import Bundles
-from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.models.calls import Embedder
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.records import Numbers
 from tests.harness.close import Close
+from tests.harness.model_answers import HASH_DIMENSION
 from tests.harness.sayings import said
 from tests.harness.sealing import reseal
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
+from tests.integration.test_reembedding import Hashed
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
 HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)
@@ -266,24 +268,8 @@ def test_without_summaries_refresh_makes_them(source: Source, target: tuple[Stac
     assert running.memory.recall("bob", "Who has a boat?").evidence[0].freshness == "summary"
 
 
-class OtherModel:
-    """Another embedding model: fewer dimensions, other numbers."""
-
-    model = "other"
-    dimension = 64
-
-    def embed(self, texts: list[str]) -> Embedded:
-        from memforest_core.models.calls import CallRecord, Step
-
-        rows = [np.frombuffer(text_hash(text) * 2, dtype=np.uint8).astype(np.float32) - 127.5 for text in texts]
-        vectors = np.stack([row / np.linalg.norm(row) for row in rows]) if rows else np.zeros((0, 64), np.float32)
-        return Embedded(vectors.astype(np.float32), CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, "ok"))
-
-    embed_query = embed
-
-
 def test_another_embedding_model(source: Source, servers: SessionServers, tmp_path: Path) -> None:
-    with stack(servers, tmp_path, embedder=OtherModel()) as running:  # type: ignore[arg-type]
+    with stack(servers, tmp_path, embedder=Hashed()) as running:
         bundles = running.services.lifecycle.bundles
         with pytest.raises(InvalidInput, match="without vectors") as refused:
             bundles.import_(running.tenant, source.path, actor="tester")
@@ -292,7 +278,7 @@ def test_another_embedding_model(source: Source, servers: SessionServers, tmp_pa
         running.drive()
         assert running.broken() == {}
         sizes = running.rows("SELECT DISTINCT octet_length(centroid) FROM memforest.tree WHERE kind = 'scene'")
-        assert [row[0] for row in sizes] == [4 * 64]
+        assert [row[0] for row in sizes] == [4 * HASH_DIMENSION]
         # Routing goes on with the new centroids.
         running.memory.ingest("bob", "more", LATER)
         running.drive()
@@ -307,39 +293,6 @@ def test_a_dry_run_writes_nothing(source: Source, target: tuple[Stack, Bundles])
     assert running.counts() == before
     planned = source.bundles.export(source.stack.tenant, "bob", source.path, actor="tester", dry_run=True)
     assert planned["session"] == 4
-
-
-def test_killed_at_each_batch_it_goes_on_to_the_same_end(
-    source: Source, target: tuple[Stack, Bundles], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running, bundles = target
-    deaths = 0
-
-    def dying_after(batches: int) -> Callable[[int, int], None]:
-        def watch(done: int, total: int) -> None:
-            nonlocal batches
-            if done > total // 2:
-                batches -= 1
-                if batches == 0:
-                    raise Killed
-
-        return watch
-
-    while True:
-        try:
-            done = bundles.import_(running.tenant, source.path, actor="tester", watch=dying_after(1 + deaths % 2))
-        except Killed:
-            deaths += 1
-            assert hidden(running) == 1
-            assert not running.memory.recall("bob", "Where does Bob live?").owner_known
-            running.drive()
-            continue
-        break
-    assert deaths > 8
-    assert done["run"] == deaths + 1
-    assert (hidden(running), counts(running)) == (0, counts(source.stack))
-    running.drive()
-    assert running.broken() == {}
 
 
 def test_a_process_that_takes_over_leaves_the_other_nothing_to_write(

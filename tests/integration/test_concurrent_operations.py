@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -110,16 +111,12 @@ class Querying:
     second: Callable[[Stack, Path], object]
 
 
-def _erase(session: str) -> Callable[[Stack, Path], object]:
-    return lambda forests, _: do(forests).forget("ann", session=session, actor=BY)
+def _call(method: str, *arguments: Any, **options: Any) -> Callable[[Stack, Path], object]:
+    return lambda forests, _: getattr(do(forests), method)(*arguments, **options, actor=BY)
 
 
 def _correct(old: str, new: str) -> Callable[[Stack, Path], object]:
     return lambda forests, _: do(forests).correct("ann", fact(forests, old), text=new, actor=BY)
-
-
-def _merge(sources: list[str], into: str) -> Callable[[Stack, Path], object]:
-    return lambda forests, _: do(forests).merge(sources, into, actor=BY)
 
 
 def _export(name: str) -> Callable[[Stack, Path], object]:
@@ -130,23 +127,18 @@ def _import(owner: str) -> Callable[[Stack, Path], object]:
     return lambda forests, place: do(forests).import_(place / "before.memforest", owner, actor=BY)
 
 
-def _rematerialize(k: int) -> Callable[[Stack, Path], object]:
-    return lambda forests, _: do(forests).rematerialize("ann", rules={"session_k": k}, actor=BY)
-
-
-def _retain(forests: Stack, _: Path) -> object:
-    return do(forests).apply_policy("ann", actor=BY)
-
+_INTO, _RETAIN = _call("merge", ["ben"], "ann"), _call("apply_policy", "ann")
+_REBUILD = [_call("rematerialize", "ann", rules={"session_k": k}) for k in (4, 5)]
 
 REQUESTED: Mapping[str, Querying] = {
-    "erase": Querying(Role.ERASE, _erase("secret"), _erase("late")),
+    "erase": Querying(Role.ERASE, _call("forget", "ann", session="secret"), _call("forget", "ann", session="late")),
     "correct": Querying(Role.CORRECT, _correct("in Davis", "Ann lives in Woodland."), _correct("hiking", "Ann rests.")),
-    "merge-from": Querying(Role.MERGE_FROM, _merge(["ann"], "ben"), _merge(["ann"], "both")),
-    "merge-into": Querying(Role.MERGE_INTO, _merge(["ben"], "ann"), _merge(["ben"], "ann")),
+    "merge-from": Querying(Role.MERGE_FROM, _call("merge", ["ann"], "ben"), _call("merge", ["ann"], "both")),
+    "merge-into": Querying(Role.MERGE_INTO, _INTO, _INTO),
     "export": Querying(Role.EXPORT, _export("a.memforest"), _export("b.memforest")),
     "import": Querying(Role.IMPORT, _import("twin"), _import("other")),
-    "rematerialize": Querying(Role.REMATERIALIZE, _rematerialize(4), _rematerialize(5)),
-    "retain": Querying(Role.RETAIN, _retain, _retain),
+    "rematerialize": Querying(Role.REMATERIALIZE, *_REBUILD),
+    "retain": Querying(Role.RETAIN, _RETAIN, _RETAIN),
 }
 FROM_A_FILE = ("export", "import")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -24,22 +23,11 @@ from memforest_core.observe.otel import OtelTracing
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import ObserveSettings
 from tests.harness.forked import in_children
-from tests.harness.processes import environment
 from tests.harness.timing import until
 
 SAID = "my locker code is marzipan-4711"
 REMOTE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ARRIVAL_S = 30.0
-
-OTHER_PROCESS = """
-import sys
-from memforest_core.observe.tracing import open_tracing
-from memforest_core.settings import load_settings
-tracing = open_tracing(load_settings().observe)
-with tracing.span("extract", sys.argv[1], tenant="acme", session="s-1", window="w-7"):
-    pass
-tracing.close()
-"""
 
 
 @dataclass
@@ -116,29 +104,6 @@ def opened(endpoint: str) -> Iterator[OtelTracing]:
 
 def attributes(span: Span) -> dict[str, str]:
     return {attribute.key: attribute.value.string_value for attribute in span.attributes}
-
-
-def test_two_processes_share_one_trace() -> None:
-    with collecting() as collector:
-        with opened(collector.endpoint) as tracing, tracing.span("enqueue", tenant="acme", session="s-1") as trace:
-            assert trace is not None
-            subprocess.run(
-                [sys.executable, "-c", OTHER_PROCESS, trace],
-                env=environment(MEMFOREST_OBSERVE__OTLP_ENDPOINT=f"{collector.endpoint}/"),
-                check=True,
-                timeout=60,
-            )
-        spans = collector.spans
-    enqueue, extract = spans["enqueue"], spans["extract"]
-    assert extract.trace_id == enqueue.trace_id
-    assert extract.parent_span_id == enqueue.span_id
-    assert enqueue.parent_span_id == b""
-    assert trace.startswith(f"00-{enqueue.trace_id.hex()}-{enqueue.span_id.hex()}-")
-    assert enqueue.end_time_unix_nano > extract.end_time_unix_nano > extract.start_time_unix_nano
-    assert attributes(enqueue) == {"memforest.tenant": "acme", "memforest.session": "s-1"}
-    assert attributes(extract) == {"memforest.tenant": "acme", "memforest.session": "s-1", "memforest.window": "w-7"}
-    assert collector.services == {"memforest"}
-    assert set(collector.paths) == {"/v1/traces"}
 
 
 def test_traces_of_threads_do_not_mix() -> None:

@@ -22,7 +22,7 @@ from memforest_core.observe.webhooks import cli
 from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.observe.webhooks.rows import WebhookRows
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.jobs import WorkKind
 from tests.harness.receiver import Receiver
 from tests.harness.receiver import receiver as running_receiver
 from tests.harness.sayings import said
@@ -249,35 +249,6 @@ def test_an_endpoint_that_is_gone_is_disabled(own: Stack, receiver: Receiver) ->
     own.memory.webhooks.replay(dead.id)
     own.drive()
     assert [each.state for each in deliveries(own)] == ["done"]
-
-
-def test_what_was_posted_before_a_kill_is_posted_again_under_the_same_id(own: Stack, receiver: Receiver) -> None:
-    hook(own, receiver, Event.OPERATION_FINISHED)
-
-    class Killed(BaseException):
-        pass
-
-    def kill(*_: object) -> None:
-        raise Killed
-
-    delivering = own.services.webhooks
-    settle = type(delivering)._settle
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(type(delivering), "_settle", kill)
-        with pytest.raises(Killed):
-            some_event(own)
-    assert [each.state for each in deliveries(own)] == ["running"]
-    assert settle is type(delivering)._settle
-
-    own.services.jobs.leave(own.runtime.worker)
-    with own.services.jobs.upkeep(own.tenant) as rows:
-        assert own.services.jobs.lost(LeaseLimits(30.0, 5)) == [own.tenant]
-        assert rows.free_lost(LeaseLimits(30.0, 5)) == 1
-    own.drive()
-
-    (done,) = deliveries(own)
-    assert (done.state, done.attempts) == ("done", 1)
-    assert receiver.ids == [str(done.id)] * 2
 
 
 def test_an_owner_that_is_deleted_is_named_by_no_delivery(own: Stack, receiver: Receiver) -> None:

@@ -1207,11 +1207,10 @@ export type SessionCloseRequest = {
 };
 
 /**
- * A session's state, derived from its cells: never stored, so never wrong.
- *
- * Every cell counts once among ``ok``, ``empty`` (the model said that there is nothing to keep), ``repaired``,
- * ``verbatim`` (stored word by word until the model behaves), ``failed`` (its last try failed, the next one comes),
- * ``dead`` (dead-lettered: its facts are missing until it is retried, its turns are not) and ``waiting``.
+ * A session's state, derived from its cells: never stored, so never wrong. Every cell counts once among ``ok``,
+ * ``empty`` (the model said that there is nothing to keep), ``repaired``, ``verbatim`` (stored word by word until the
+ * model behaves), ``failed`` (its last try failed, the next one comes), ``dead`` (dead-lettered: its facts are missing
+ * until it is retried, its turns are not) and ``waiting``.
  */
 export type SessionProgress = {
     session_id: string;

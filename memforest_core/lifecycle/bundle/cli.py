@@ -12,7 +12,7 @@ import typer
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import ActorOption, DryRunOption, actor_named, print_numbers
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
-from memforest_core.cli.toolkit.output import console, plain, print_json
+from memforest_core.cli.toolkit.output import answered, console, plain
 from memforest_core.work.records import Numbers
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE.memforest", help="The bundle, a SQLite file.")]
@@ -70,9 +70,7 @@ def import_(
 
 
 def _print(file: Path, numbers: Numbers, as_json: bool) -> None:
-    if as_json:
-        print_json({"file": file, "numbers": numbers})
-    else:
+    if not answered({"file": file, "numbers": numbers}, as_json=as_json):
         print_numbers(plain(numbers))
 
 

@@ -128,10 +128,7 @@ class Import:
         }
 
     def _chosen(self) -> ForestId:
-        """The bundle's own forest, if nothing of it is taken; else a new one, in which everything gets a new id.
-
-        Rows of other tenants may have the same ids: their keys and their points' ids are made of the tenant too.
-        """
+        """The bundle's own forest, if nothing of it is taken; else a new one, in which everything gets a new id."""
         own = self.reader.head.forest.forest_id
         with self._opened() as rows:
             taken = rows.used("forest", [own]) or any(
@@ -233,8 +230,7 @@ class Import:
         return "texts"
 
     def _texts(self) -> str:
-        """Embed the texts that have no vector of this memory's model; what routing compares with a scene is the sum of
-        its facts' vectors, which may be another model's now."""
+        """Embed the texts that have no vector of this memory's model."""
         if self.to_embed:
             head, embedder = self.reader.head, self.bundles.embedder
             vectors = TextVectors(self.bundles.engine, embedder)
@@ -254,8 +250,7 @@ class Import:
         return "prove"
 
     def _prove(self, renamed: bool) -> str:
-        """Check the hidden forest with the queries of ``memforest verify``. Summaries that do not follow from the nodes
-        beneath them are marked, so that refresh writes them again."""
+        """Check the hidden forest with the queries of ``memforest verify``; what is stale is summarized again."""
         if renamed:
             self._reorder()
         with SnapshotRows.opened(self.bundles.engine, self.tenant, [self._forest]) as rows:
@@ -269,10 +264,7 @@ class Import:
         return "show"
 
     def _reorder(self) -> None:
-        """Rebuild trees whose leaves have another order under their new ids.
-
-        Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
-        """
+        """Rebuild trees whose leaves have another order under their new ids."""
         trees: set[TreeId] = set()
         with SnapshotRows.opened(self.bundles.engine, self.tenant, [self._forest]) as rows:
             found = rows.violations(Check.TREE_NODES)

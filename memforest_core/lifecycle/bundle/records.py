@@ -114,10 +114,7 @@ def _table(
     derived: tuple[str, ...] = (),
     before: Mapping[str, str] = MappingProxyType({}),
 ) -> BundleTable:
-    """A table of the store with all columns that a copy has, but for those that are not exported and ``derived``.
-
-    ``before``: columns that stand before another one in the format.
-    """
+    """A table of the store with all columns that a copy has, but for those that are not exported and ``derived``."""
     stored = stored or name
     columns: list[Column] = []
     for each in stored_columns(stored):

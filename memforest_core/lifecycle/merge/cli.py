@@ -20,7 +20,7 @@ from memforest_core.cli.toolkit.operating import (
     print_numbers,
 )
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
-from memforest_core.cli.toolkit.output import console, plain, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, plain, printable
 
 if TYPE_CHECKING:
     from memforest_core.lifecycle.merge.records import ConflictReport
@@ -50,9 +50,7 @@ def merge(
     with opened_memory(data) as memory:
         if dry_run:
             report = memory.lifecycle.merge_conflicts(sources, into)
-            if as_json:
-                print_json({"report": report})
-            else:
+            if not answered({"report": report}, as_json=as_json):
                 _print_report(report)
             return
         operation = memory.lifecycle.merge(sources, into, keep_sources=keep_sources, actor=actor_named(actor))

@@ -13,7 +13,6 @@ from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.ingest.reduce.records import ruled
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.merge.comparing import near_duplicates
 from memforest_core.lifecycle.merge.records import (
     NAMED,
     ConflictReport,
@@ -25,7 +24,7 @@ from memforest_core.lifecycle.merge.records import (
     numbers,
 )
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
-from memforest_core.lifecycle.merge.switching import Switched, Switching
+from memforest_core.lifecycle.merge.switching import Switched, Switching, near_duplicates
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
@@ -192,10 +191,7 @@ class Merging:
         return self.step(tenant, task, progress) if late else progress
 
     def _freeze(self, tenant: TenantId, task: OperationTask, merge: _Merge) -> Numbers:
-        """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.
-
-        Its state and the progress are one commit, so that no other merge can take the same forests.
-        """
+        """From here on the sources take no sessions."""
         with MergeRows.opened(self.engine, tenant) as rows:
             forests = self._present(rows, merge, changing=True)
             begun = rows.progress(task.id)
@@ -214,8 +210,7 @@ class Merging:
             return rows.tasks.advance(task.id, started)
 
     def _move(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers:
-        """One source: compare with nothing locked, then switch. A new target whose owner got a forest meanwhile is
-        itself moved into that one: it is folded."""
+        """One source, or a new target whose owner got a forest meanwhile: compare with nothing locked, then switch."""
         folding, at = progress["phase"] == "fold", int(progress["next"])
         into = ForestId(UUID(str(progress.get("into", _target(merge)))))
         source = _target(merge) if folding else merge.sources[int(str(progress["order"]).split(",")[at])]

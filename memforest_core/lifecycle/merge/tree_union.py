@@ -192,11 +192,7 @@ class Uniting:
         return counterparts
 
     def _entity_keys(self, keys: Sequence[str]) -> dict[str, str]:
-        """For each key of an entity in the source that of its tree in the target.
-
-        A speaker has one tree in the target, whatever the names there and here are; of several trees of one speaker in
-        the source the others keep their keys.
-        """
+        """For each key of an entity in the source that of its tree in the target."""
         people = self._people
         persons = {key: person for key in keys if (person := people.by_key(key)) is not None}
         names = {name for person in persons.values() for name in person.keys} | set(keys)

@@ -21,7 +21,7 @@ from memforest_core.cli.toolkit.operating import (
     follow,
 )
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import console, plain, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 
 
@@ -92,9 +92,7 @@ def _reembed(data: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> N
         confirm(f"Embed everything with {printable(plan.model)}?", yes=yes, as_json=as_json)
         with console(stderr=True).status("embedding") as shown:
             reembedding.run(lambda what, done: shown.update(f"{what}: {done}"))
-    if as_json:
-        print_json({"embedding": plan})
-    else:
+    if not answered({"embedding": plan}, as_json=as_json):
         console().print(f"The live collection is {printable(plan.collection)}: start the workers.")
 
 
@@ -122,7 +120,5 @@ def _print_plan(plan: Mapping[str, object], *, as_json: bool) -> None:
 
 
 def _print_abandoned(forests: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"abandoned": forests})
-    else:
+    if not answered({"abandoned": forests}, as_json=as_json):
         console().print(f"{forests} hidden forest{'' if forests == 1 else 's'} removed.")

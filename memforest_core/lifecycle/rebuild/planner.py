@@ -76,10 +76,7 @@ class Planner:
         return self._plan(counts, written, history, options)
 
     def _summaries(self, trees: list[TreesAlike], options: Options, rules: Settings, spent: Spent) -> Counter[str]:
-        """Trees as they are now, in their new branching: the facts of a scene are known only afterwards.
-
-        Where nothing changes, the summaries are there already: ``reused`` of the nodes.
-        """
+        """Trees as they are now, in their new branching: the facts of a scene are known only afterwards."""
         usual = (
             spent.completion_tokens * CHARS_PER_TOKEN // spent.calls if spent.calls else rules.refresh.budget_chars // 2
         )

@@ -9,7 +9,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, option
-from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, print_page, printable
+from memforest_core.cli.toolkit.output import answered, console, plain, plain_table, print_page, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.status import AMOUNTS, amounts
 from memforest_core.observe.records import CallFilter, CostBy
@@ -40,9 +40,7 @@ def cost(
     which = CallFilter(owner, since=moment("--since", since), until=moment("--until", until, end=True))
     with opened_store(data) as store:
         costs = store.inspection.costs(store.tenant, by, which)
-    if as_json:
-        print_json(json_of(costs, which))
-    else:
+    if not answered(json_of(costs, which), as_json=as_json):
         console().print(table_of(costs))
 
 

@@ -11,7 +11,16 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
-from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import (
+    Exit,
+    answered,
+    console,
+    pairs_table,
+    plain,
+    plain_table,
+    print_json,
+    printable,
+)
 from memforest_core.errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -181,17 +190,15 @@ def status(
     if session is not None and owner is not None:
         with opened_store(data) as store:
             progress = store.client.status(owner, session)
-        if as_json:
-            print_json({"owner": owner, "session": session} | plain(progress) | {"coverage": progress.coverage})
-        else:
+        if not answered(
+            {"owner": owner, "session": session} | plain(progress) | {"coverage": progress.coverage}, as_json=as_json
+        ):
             _print_session(owner, session, progress)
         return
     with opened_store(data) as store:
         state = store.inspection.system(store.tenant)
         now = store.inspection.overview(store.tenant)
-    if as_json:
-        print_json(now.to_dict() | plain(state))
-    else:
+    if not answered(now.to_dict() | plain(state), as_json=as_json):
         _print_system(state, now)
 
 
@@ -216,39 +223,26 @@ def _print_session(owner: str, session: str, progress: SessionProgress) -> None:
 
 def _print_system(state: SystemState, now: Overview) -> None:
     totals = state.totals
-    alive = [worker for worker in state.workers if worker.alive]
     behind = "" if state.schema_revision == state.schema_needed else f" (this version needs {state.schema_needed})"
     rows = {
         "schema": f"{state.schema_revision or 'none'}{behind}",
-        "workers": f"{len(alive)} alive, {len(state.workers) - len(alive)} silent",
         "memory": f"{state.owners} owners, {totals.sessions} sessions, {totals.turns} turns, {totals.facts} facts",
         "cells": _counts(totals.cells),
         "index rows": _counts(totals.index_rows),
         "trees": f"{totals.trees}, {totals.dirty_trees} dirty ({totals.dirty_nodes} nodes), {totals.due_trees} due",
         "verbatim": f"{totals.verbatim_cells} cells stored word by word",
-        "behind": f"summaries {age(now.summaries_stale_s)}, index {age(now.index_stale_s)}",
         "dead": f"{now.dead} items" + (": memforest dead list" if now.dead else ""),
-        "today": f"{now.today.calls} model calls ({now.today.failed} failed), {dollars(now.today.cost_usd)}",
     }
     out = console()
     out.print(pairs_table(rows))
     for warning in state.warnings:
         out.print(f"  {warning}", style="yellow")
-    for depth in now.queues:
-        out.print(
-            f"  {depth.kind}: {depth.items} {depth.state}, oldest {age(depth.oldest_s)}",
-            style="red" if depth.dead else "",
-        )
-    for worker in state.workers:
-        heartbeat = f"heartbeat {worker.silent_s:.0f} s ago"
-        out.print(
-            f"  {printable(worker.name)}  {', '.join(worker.queues)}  {heartbeat}", style="" if worker.alive else "red"
-        )
     for trouble in state.troubles:
         out.print(
             f"  {trouble.count} {trouble.kind}s {trouble.state}: {printable(trouble.reason)} [{trouble.code}]",
             style="red" if trouble.state == "dead" else "yellow",
         )
+    out.print(frame(now))
 
 
 def _counts(by_state: Mapping[str, int]) -> str:

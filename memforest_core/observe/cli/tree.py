@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
-from memforest_core.cli.toolkit.output import console, named, plain_table, print_json, shortened
+from memforest_core.cli.toolkit.output import answered, console, named, plain_table, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,15 +42,11 @@ def tree(
     with opened_store(data) as store:
         if wanted is None:
             overviews = store.inspection.trees(store.tenant, owner)
-            if as_json:
-                print_json({"owner": owner, "trees": overviews})
-            else:
+            if not answered({"owner": owner, "trees": overviews}, as_json=as_json):
                 _print_list(overviews)
             return
         overview, nodes = store.inspection.tree(store.tenant, owner, wanted, depth)
-    if as_json:
-        print_json({"owner": owner, "tree": overview, "nodes": nodes})
-    else:
+    if not answered({"owner": owner, "tree": overview, "nodes": nodes}, as_json=as_json):
         console().print(drawn(overview, nodes))
 
 

@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from memforest_core.settings import WebhookSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkState
+
+T = TypeVar("T")
 
 MAX_URL = 2_048
 _EMBEDDING = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
@@ -163,36 +166,30 @@ class Webhooks:
         with WebhookRows.opened(self._engine, self._tenant) as rows:
             return rows.endpoints()
 
-    @repeated
     def delete(self, endpoint: UUID | str) -> None:
         """Delete an endpoint with its deliveries. Raises InvalidInput, NotFound."""
-        wanted = checked_id(str(endpoint), "endpoint")
-        with WebhookRows.opened(self._engine, self._tenant) as rows:
-            if not rows.drop(wanted):
-                raise _no_endpoint(wanted)
+        self._changed(endpoint, WebhookRows.drop)
 
-    @repeated
     def enable(self, endpoint: UUID | str, enabled: bool = True) -> Endpoint:
         """Enable an endpoint, or with ``enabled`` False disable it: nothing that happens meanwhile is posted to it.
 
         Raises InvalidInput, NotFound.
         """
-        wanted = checked_id(str(endpoint), "endpoint")
-        with WebhookRows.opened(self._engine, self._tenant) as rows:
-            found = rows.set_enabled(wanted, enabled)
-        if found is None:
-            raise _no_endpoint(wanted)
-        return found
+        return self._changed(endpoint, lambda rows, id_: rows.set_enabled(id_, enabled))
 
-    @repeated
     def rotate(self, endpoint: UUID | str) -> NewEndpoint:
         """Give an endpoint another secret; the former one signs too for a day. Raises InvalidInput, NotFound."""
-        wanted, secret = checked_id(str(endpoint), "endpoint"), new_secret()
+        secret = new_secret()
+        return NewEndpoint(self._changed(endpoint, lambda rows, id_: rows.rotate(id_, secret, OVERLAP_S)), secret)
+
+    @repeated
+    def _changed(self, endpoint: UUID | str, change: Callable[[WebhookRows, UUID], T | None]) -> T:
+        wanted = checked_id(str(endpoint), "endpoint")
         with WebhookRows.opened(self._engine, self._tenant) as rows:
-            found = rows.rotate(wanted, secret, OVERLAP_S)
-        if found is None:
-            raise _no_endpoint(wanted)
-        return NewEndpoint(found, secret)
+            found = change(rows, wanted)
+        if not found:
+            raise NotFound(f"There is no endpoint {wanted}: memforest webhooks list shows them.")
+        return found
 
     @repeated
     def deliveries(
@@ -235,12 +232,6 @@ def _events(events: Sequence[str] | None) -> tuple[Event, ...]:
 
 
 def _state(state: str | None) -> WorkState | None:
-    if state is None:
-        return None
-    if state not in list(WorkState):
+    if state is not None and state not in list(WorkState):
         raise InvalidInput(f"Set state to one of {', '.join(WorkState)}.", code="invalid_state")
-    return WorkState(state)
-
-
-def _no_endpoint(wanted: UUID) -> NotFound:
-    return NotFound(f"There is no endpoint {wanted}: memforest webhooks list shows them.")
+    return None if state is None else WorkState(state)

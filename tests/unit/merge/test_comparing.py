@@ -10,8 +10,8 @@ import pytest
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId
-from memforest_core.lifecycle.merge.comparing import near_duplicates
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
+from memforest_core.lifecycle.merge.switching import near_duplicates
 from memforest_core.models.calls import Vectors
 from tests.harness.builders import statement
 

@@ -8,8 +8,8 @@ import pytest
 
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.ingest.reduce.canonical import identify
-from memforest_core.lifecycle.merge.comparing import reconcile
 from memforest_core.lifecycle.merge.records import StoredFact
+from memforest_core.lifecycle.merge.switching import reconcile
 from memforest_core.memtree import Key
 from tests.harness.builders import statement
 

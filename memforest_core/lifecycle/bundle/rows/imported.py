@@ -13,13 +13,13 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.operation_rules import OperationKind, Role
 from memforest_core.lifecycle.bundle.checking import damaged
-from memforest_core.lifecycle.bundle.records import BundleTable, ForestHead, Row
-from memforest_core.lifecycle.bundle.rows.values import FOREVER, writing, written
+from memforest_core.lifecycle.bundle.records import VECTOR, BundleTable, ForestHead, Row
+from memforest_core.lifecycle.bundle.rows.values import FOREVER, written
 from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows
 from memforest_core.lifecycle.verify.rows.checks import DIRTY
 from memforest_core.memtree import Diff, Node, TreeHead, leaf
 from memforest_core.store import tables as m
-from memforest_core.store.copying import delete_rows, stored_table
+from memforest_core.store.copying import adding, delete_rows, given_to, stored_table
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of
 from memforest_core.work.records import CANCELLED, PHASE, Numbers, OperationTask, TaskId
@@ -74,14 +74,14 @@ _SHOW = [
     for statement in (
         """UPDATE memforest.forest SET reduce_available_at = clock_timestamp()
             WHERE tenant_id = :t AND forest_id = :f""",
-        f"""UPDATE memforest.cell SET available_at = clock_timestamp()
-             WHERE tenant_id = :t AND forest_id = :f AND available_at = {FOREVER}""",  # noqa: S608 - a constant
-        f"""UPDATE memforest.cell SET retry_at = clock_timestamp()
-             WHERE tenant_id = :t AND forest_id = :f AND retry_at = {FOREVER}""",  # noqa: S608 - a constant
-        f"""UPDATE memforest.node_summary s SET redo_at = clock_timestamp()
+        """UPDATE memforest.cell SET available_at = clock_timestamp()
+             WHERE tenant_id = :t AND forest_id = :f AND available_at = :forever""",
+        """UPDATE memforest.cell SET retry_at = clock_timestamp()
+             WHERE tenant_id = :t AND forest_id = :f AND retry_at = :forever""",
+        """UPDATE memforest.node_summary s SET redo_at = clock_timestamp()
               FROM memforest.node n, memforest.tree r
-             WHERE s.tenant_id = :t AND s.redo_at = {FOREVER} AND n.tenant_id = :t AND n.node_id = s.node_id
-               AND r.tenant_id = :t AND r.tree_id = n.tree_id AND r.forest_id = :f""",  # noqa: S608 - a constant
+             WHERE s.tenant_id = :t AND s.redo_at = :forever AND n.tenant_id = :t AND n.node_id = s.node_id
+               AND r.tenant_id = :t AND r.tree_id = n.tree_id AND r.forest_id = :f""",
         f"""UPDATE memforest.tree r SET marks = marks + 1, first_mark_at = now(), last_mark_at = now(), due_at = now()
              WHERE r.tenant_id = :t AND r.forest_id = :f AND {DIRTY}""",  # noqa: S608 - a constant
         """INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
@@ -151,16 +151,20 @@ class ImportRows(HiddenForestRows):
                     scene_seq=head.scene_seq,
                     rules=dict(head.rules),
                     state="hidden",
-                    reduce_available_at=sa.text(FOREVER),
+                    reduce_available_at=FOREVER,
                 )
             )
 
     def put(self, table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> None:
         """Insert rows, whose derived hashes follow their columns."""
         if rows:
-            forest_of = {"tenant_id": self._tenant, "forest_id": forest, "model": model}
+            new = written(table, forest, model, rows)
+            statement = adding(table.stored, tuple(new))
             with _refused(table.name):
-                self._db.execute(writing(table), forest_of | written(table, rows))
+                self._db.execute(
+                    statement.on_conflict_do_nothing() if table is VECTOR else statement,
+                    given_to(table.stored, self._tenant, {}, new),
+                )
 
     def settle(self, forest: ForestId, renamed: bool) -> None:
         """Make windows claimable and, after ids have changed, separators those of their leaves."""
@@ -218,7 +222,7 @@ class ImportRows(HiddenForestRows):
         except exc.IntegrityError:
             return False
         for statement in _SHOW:
-            self._run(statement, f=forest)
+            self._run(statement, f=forest, forever=FOREVER)
         return True
 
     def clear(self, forest: ForestId) -> None:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import operator
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import Insert, insert
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.times import from_micros
 from memforest_core.lifecycle.bundle.records import CELL, SUMMARY, TABLES, VECTOR, BundleTable, Column, ForestHead, Row
 from memforest_core.store import tables as m
-from memforest_core.store.copying import ValueKind, given, given_rows, given_values, of_forest, stored_table
+from memforest_core.store.copying import ValueKind, of_forest, stored_table
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, known
 from memforest_core.store.rows import TenantRows
 from memforest_core.store.trees import micros
 from memforest_core.store.vectors import from_bytes, to_bytes, to_half
 
-FOREVER = "timestamptz '9000-01-01 00:00+00'"
+FOREVER = datetime(9000, 1, 1, tzinfo=UTC)
 """When the work of a hidden forest may begin."""
 
 # The rows of all other tables are in the order of their keys.
@@ -108,14 +107,13 @@ def _read(stored: sa.Column[Any], table: BundleTable, column: Column) -> sa.Colu
 _OF_MODEL = {VECTOR: "model", SUMMARY: "vector_model"}
 """The column that has the name of the embedding model."""
 
-_GIVEN: Mapping[ValueKind, tuple[Callable[[Any], Any], Any]] = {
-    ValueKind.TRUTH: (bool, sa.Boolean()),
-    ValueKind.MOMENT: (from_micros, sa.TIMESTAMP(timezone=True)),
-    ValueKind.DOCUMENT: (str, sa.Text()),
-    ValueKind.NUMBERS: (operator.methodcaller("translate", str.maketrans("[]", "{}")), sa.Text()),
+_STORED: Mapping[ValueKind, Callable[[Any], Any]] = {
+    ValueKind.TRUTH: bool,
+    ValueKind.MOMENT: from_micros,
+    ValueKind.DOCUMENT: json.loads,
+    ValueKind.NUMBERS: json.loads,
 }
-"""How values are given, where it is not as the store has them."""
-
+"""How values are stored, where it is not as a bundle has them."""
 
 _HALVES: Mapping[BundleTable, Sequence[str]] = {VECTOR: ("vector",), SUMMARY: ("vector", "pooled")}
 """Vectors that the store has in half precision, and bundles in full."""
@@ -130,60 +128,31 @@ def in_full(table: BundleTable, row: Row) -> Row:
     return tuple(values)
 
 
-@cache
-def writing(table: BundleTable) -> Insert:
-    """The insert of rows of a table; takes ``given`` rows, ``tenant_id``, ``forest_id`` and ``model``.
+def written(table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """The columns to store for these rows, whose derived hashes follow their columns.
 
     What works on the rows waits until the forest is shown.
     """
     stored = stored_table(table.stored)
-    values: dict[str, sa.ColumnElement[Any]] = {
-        name: sa.bindparam(name, type_=stored.c[name].type) for name in ("tenant_id", "forest_id") if name in stored.c
-    }
-    if "lane" in stored.c:
-        values["lane"] = sa.literal(1)
-    if table is CELL:
-        values["available_at"] = sa.literal_column(FOREVER)
-    if table in _OF_MODEL:
-        values[_OF_MODEL[table]] = sa.bindparam("model", type_=sa.Text())
-    values |= {column.stored: _written(stored.c[column.stored], column) for column in table.columns}
-    values |= {name: given(name) for name in table.derived}
-    selected = sa.select(*values.values()).select_from(given_rows(_types(table))).order_by(given("place"))
-    statement = insert(stored).from_select(list(values), selected)
-    return statement.on_conflict_do_nothing() if table is VECTOR else statement
-
-
-def written(table: BundleTable, rows: Sequence[Row]) -> dict[str, Any]:
-    """The parameters of ``writing`` for these rows, whose derived hashes follow their columns."""
-    lists = dict(zip(_types(table), zip(*rows, strict=True), strict=True))
+    fixed: dict[str, Any] = {"forest_id": forest, "lane": 1}
+    fixed |= {"available_at": FOREVER} if table is CELL else {}
+    fixed |= {_OF_MODEL[table]: model} if table in _OF_MODEL else {}
+    new: dict[str, list[Any]] = {name: [value] * len(rows) for name, value in fixed.items() if name in stored.c}
+    given = map(list, zip(*rows, strict=True))
+    new |= dict(zip([*(column.stored for column in table.columns), *table.derived], given, strict=True))
+    for column in table.columns:
+        values = new[column.stored]
+        if column.name != column.stored:
+            new[column.stored] = [FOREVER if each else None for each in values]
+        elif column.kind in _STORED:
+            new[column.stored] = [None if each is None else _STORED[column.kind](each) for each in values]
     for name in _HALVES.get(table, ()):
-        lists[name] = tuple(to_half(from_bytes(each)) for each in lists[name])
+        new[name] = [to_half(from_bytes(each)) for each in new[name]]
     if table is SUMMARY:
         # Where the mean vector of the leaves is the summary's own, the store has it once.
-        both = zip(lists["pooled"], lists["vector"], strict=True)
-        lists["pooled"] = tuple(None if pooled == vector else pooled for pooled, vector in both)
-    for column in table.columns:
-        if column.kind in _GIVEN:
-            change, _ = _GIVEN[column.kind]
-            lists[column.name] = tuple(None if each is None else change(each) for each in lists[column.name])
-    return given_values(_types(table), lists)
-
-
-def _types(table: BundleTable) -> dict[str, Any]:
-    stored = stored_table(table.stored)
-    given_as = {
-        column.name: _GIVEN[column.kind][1] if column.kind in _GIVEN else stored.c[column.stored].type
-        for column in table.columns
-    }
-    return given_as | {name: stored.c[name].type for name in table.derived}
-
-
-def _written(stored: sa.Column[Any], column: Column) -> sa.ColumnElement[Any]:
-    if column.name != column.stored:
-        return sa.case((given(column.name), sa.literal_column(FOREVER)))
-    if column.kind in (ValueKind.DOCUMENT, ValueKind.NUMBERS):
-        return sa.cast(given(column.name), stored.type)
-    return given(column.name)
+        both = zip(new["pooled"], new["vector"], strict=True)
+        new["pooled"] = [None if pooled == vector else pooled for pooled, vector in both]
+    return new
 
 
 _MODELS = sa.text("""

@@ -14,8 +14,7 @@ from memforest_core.ingest.reduce.records import HELD
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows, StoredForest
 from memforest_core.lifecycle.merge.records import ValueConflict
-from memforest_core.lifecycle.merge.rows.content import ContentCopies
-from memforest_core.lifecycle.merge.rows.tree_copies import TreeCopies
+from memforest_core.lifecycle.merge.rows.content import ContentCopies, TreeCopies
 from memforest_core.models.calls import Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.copying import old
