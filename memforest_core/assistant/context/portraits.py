@@ -181,12 +181,10 @@ class Merger:
         present = [section for section in _NAMES if section in days or (section is Section.PROFILE and portrait.lines)]
         if not self.enabled or len(present) < ONE_TEXT:
             return None, []
-        if not self.calls.possible:
-            return None, [_instead(present, "no chat model is configured")]
-        if portrait.degraded:
-            return None, [_instead(present, "the model did not write the profile")]
-        if fence is None:
-            return None, [_instead(present, "the memory was being written")]
+        why = "" if self.calls.possible else "no chat model is configured"
+        why = why or ("the model did not write the profile" if portrait.degraded else "")
+        if fence is None or why:
+            return None, [_instead(present, why or "the memory was being written")]
         sources = portrait.lines[: portrait.written] or portrait.lines
         below = portrait.lines[len(sources) :]
         document = _document(about, sources, days, max_chars)

@@ -148,14 +148,9 @@ def frame_tokens(section: Section, name: str) -> int:
     return sum(estimated_tokens(line + "\n") for line in frame(section, name))
 
 
-def header(time_label: str) -> str:
-    """The line above the evidence of one session and day."""
-    return f"[{time_label}]"
-
-
 def header_tokens(time_label: str) -> int:
-    """Estimated tokens of that line."""
-    return estimated_tokens(header(time_label) + "\n")
+    """Estimated tokens of the line above the evidence of one session and day."""
+    return estimated_tokens(f"[{time_label}]\n")
 
 
 def headed(parts: Iterable[ContextPart]) -> Iterator[tuple[str, ContextPart]]:
@@ -172,7 +167,7 @@ def body(parts: Iterable[ContextPart]) -> list[str]:
     lines = []
     for label, part in headed(parts):
         if label:
-            lines.append(header(label))
+            lines.append(f"[{label}]")
         lines.append(escaped(part.text))
     return lines
 

@@ -101,22 +101,9 @@ class ContextService:
         owner without a memory gets an empty context. Raises InvalidInput, StoreUnavailable.
         """
         most = self.settings.max_tokens if max_tokens is None else max_tokens
-        return self._made(tenant, ContextRequest(owner, session, question, speaker, channel, most))
+        return self.made(tenant, ContextRequest(owner, session, question, speaker, channel, most))
 
-    def around(
-        self, tenant: TenantId, owner: str, found: RecallResult, session: str | None, max_tokens: int
-    ) -> RecallResult:
-        """What was recalled for a question, with profile, days and window of its context as further evidence.
-
-        Nothing is there twice, and all of it is within ``max_tokens``; what was recalled comes first. Raises as
-        ``context``.
-        """
-        if not found.owner_known:
-            return found
-        context = self._made(tenant, ContextRequest(owner, session, found.question, None, None, max_tokens), found)
-        return with_context(found, context)
-
-    def _made(self, tenant: TenantId, request: ContextRequest, recalled: RecallResult | None = None) -> Context:
+    def made(self, tenant: TenantId, request: ContextRequest, recalled: RecallResult | None = None) -> Context:
         """A context; of what was ``recalled`` already, if given."""
         request = self._checked(request)
         about = request.speaker or request.owner
@@ -353,6 +340,8 @@ class ContextualAnswers:
             raise InvalidInput("A context is about now: leave out as_of, or context.", code="invalid_context")
         found = self.recall.recall(tenant, owner, question, k, mode, **options)
         budget = options.get("max_tokens") or MAX_TOKENS
-        if context:
-            found = self.context.around(tenant, owner, found, options.get("session_id"), budget)
+        if context and found.owner_known:
+            # Nothing is there twice, and all of it is within the budget; what was recalled comes first.
+            wanted = ContextRequest(owner, options.get("session_id"), found.question, None, None, budget)
+            found = with_context(found, self.context.made(tenant, wanted, found))
         return answering.answer(tenant, owner, question, found, as_of if asked_at is None else asked_at, budget)

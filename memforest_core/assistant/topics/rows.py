@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from memforest_core.assistant.topics.records import Temperature, Topic, TopicTurn
 from memforest_core.domain.ids import ForestId, TreeId
-from memforest_core.domain.temperature import Decay, learned_importance, priority, stored_tags, tags_of
+from memforest_core.domain.temperature import Decay, learned_importance, priority, tags_of
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.reduce.rows import ReduceRows
@@ -191,10 +191,6 @@ class TopicRows(ReduceRows):
     def visit(self, forest: ForestId, tree: UUID) -> None:
         """Count one access of a topic."""
         self._run(_VISIT, f=forest, tree=tree, visible=list(VISIBLE))
-
-    def set_own_tags(self, tree: TreeId, tags: Sequence[str]) -> None:
-        """Set a topic's tags."""
-        self.scopes.set_tags(tree, stored_tags(tags))
 
     def rules(self, forest: ForestId) -> dict[str, float]:
         """What a forest was materialized with, where it differs from the settings."""

@@ -24,7 +24,7 @@ from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
 from memforest_core.domain.ids import FactId, ForestId, TenantId, TreeId
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.domain.rendering import chat_message, turn_line
-from memforest_core.domain.temperature import checked_tags
+from memforest_core.domain.temperature import checked_tags, stored_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import (
@@ -190,7 +190,7 @@ class TopicService:
         cleaned = checked_tags(tags)
         with self._changing(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
-            rows.set_own_tags(TreeId(row.tree_id), cleaned)
+            rows.scopes.set_tags(TreeId(row.tree_id), stored_tags(cleaned))
             return topic_of(self._topic(rows, known, owner, topic)[1], self.settings.topics)
 
     @repeated
@@ -231,14 +231,14 @@ class TopicService:
 
     def _topic(self, rows: TopicRows, forest: ForestRef | None, owner: str, topic: UUID | str) -> tuple[ForestRef, Row]:
         """The forest and the topic's row. Raises NotFound."""
-        found = [] if forest is None else rows.these(forest.id, [checked_id(str(topic), "topic")], self._importance)
+        found = (
+            []
+            if forest is None
+            else rows.these(forest.id, [checked_id(str(topic), "topic")], self.settings.topics.importance)
+        )
         if forest is None or not found:
             raise NotFound(f"Owner {owner!r:.80} has no topic {topic!s:.40}: memforest topics list names them.")
         return forest, found[0]
-
-    @property
-    def _importance(self) -> float:
-        return self.settings.topics.importance
 
     @contextmanager
     def _reading(self, tenant: TenantId, owner: str) -> Iterator[tuple[TopicRows, ForestRef | None]]:
