@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from math import log2
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args, get_origin
+from typing import Annotated, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.settings.file import read_file, read_named
+from memforest_core.settings.file import read_file, read_named, setting_names
 
 OFFLINE = "offline"
 """The model name of the built-in provider that needs no network and no key."""
@@ -718,14 +718,13 @@ def _loaded(base: dict[str, object], overrides: Mapping[str, object]) -> Setting
 
 def _variable_at(loc: Sequence[str]) -> tuple[str, str]:
     """The variable of a path in the settings, and the way from there to a value within what is in it."""
-    model: type[BaseModel] | None = Settings
-    for at, name in enumerate(loc):
-        if model is None:
-            return f"{PREFIX}{'__'.join(loc[:at]).upper()}", ".".join(loc[at:])
-        field = model.model_fields.get(name)
-        kind = None if field is None else field.annotation
-        model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
-    return f"{PREFIX}{'__'.join(loc).upper()}", ""
+    known = set(setting_names(Settings))
+    at = next((at for at in range(len(loc), 0, -1) if ".".join(loc[:at]) in known), len(loc))
+    return _variable_of(".".join(loc[:at])), ".".join(loc[at:])
+
+
+def _variable_of(name: str) -> str:
+    return f"{PREFIX}{name.replace('.', '__').upper()}"
 
 
 def settings_place(environment: Mapping[str, str]) -> str | None:
@@ -764,7 +763,7 @@ _LINK = re.compile(r"(tcp|udp)://")
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """The variables that look like ours, have a value and are no setting, sorted."""
-    known = {CONFIG_VARIABLE, *_variables(Settings), *_variables(Settings, groups=True)}
+    known = {CONFIG_VARIABLE, *_variables(), *map(_variable_of, setting_names(Settings, groups=True))}
     return sorted(
         name
         for name, value in environment.items()
@@ -778,24 +777,13 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 def nearest_variable(name: str) -> str | None:
     """The setting's variable that is written most like ``name``; None when nothing is like it."""
-    bare = {variable.removeprefix(PREFIX): variable for variable in (*_variables(Settings), CONFIG_VARIABLE)}
+    bare = {variable.removeprefix(PREFIX): variable for variable in (*_variables(), CONFIG_VARIABLE)}
     near = get_close_matches(name.upper().removeprefix(PREFIX), bare, n=1)
     return bare[near[0]] if near else None
 
 
-def _variables(model: type[BaseModel], prefix: str = PREFIX, *, groups: bool = False) -> Iterator[str]:
-    """The variables of all settings below a model; with ``groups`` those that hold a whole group as JSON."""
-    for name, field in model.model_fields.items():
-        variable = f"{prefix}{name.upper()}"
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            if groups:
-                yield variable
-            yield from _variables(kind, f"{variable}__", groups=groups)
-            continue
-        if not groups:
-            yield variable
-        if get_origin(kind) is dict:
-            of = get_args(kind)[0]
-            keys = get_args(of) if get_origin(of) is Literal else field.default
-            yield from (f"{variable}__{key.upper()}" for key in keys)
+def _variables() -> Iterator[str]:
+    """The variables of all settings, and of the known keys of those that are tables."""
+    tables = {"prompts": get_args(PromptName), "recall.weights": WEIGHTS, "context.fractions": FRACTIONS}
+    yield from map(_variable_of, setting_names(Settings))
+    yield from (_variable_of(f"{table}.{key}") for table, keys in tables.items() for key in keys)

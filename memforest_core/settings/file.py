@@ -100,13 +100,14 @@ def _checked_text(text: str, place: str, model: type[BaseModel]) -> dict[str, ob
     return _checked_group(document, model, place, "", tuple(setting_names(model)))
 
 
-def setting_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The names of all settings below a group, with dots."""
+def setting_names(model: type[BaseModel], prefix: str = "", *, groups: bool = False) -> Iterator[str]:
+    """The names of all settings below a group, with dots; with ``groups`` those of the groups instead."""
     for name, field in model.model_fields.items():
-        if group := _group(field.annotation):
-            yield from setting_names(group, f"{prefix}{name}.")
-        else:
+        group = _group(field.annotation)
+        if groups == (group is not None):
             yield f"{prefix}{name}"
+        if group is not None:
+            yield from setting_names(group, f"{prefix}{name}.", groups=groups)
 
 
 def _checked_group(
