@@ -250,9 +250,9 @@ def test_an_app_server_with_such_a_role_accepts_recalls_and_forgets(
     memory.client.enqueue("bob", "s2", said("I adopted a dog called Rex.", "Nice."))
     pipeline.drive()
 
-    # Its index is empty: what is found are the owner's own trees.
-    found = memory.recall("bob", "What is the dog called?", trees=["entity"]).evidence
-    assert any("Rex" in piece.text for piece in found)
+    # Its index is empty: recall reads all tables and finds nothing in it.
+    assert memory.recall("bob", "What is the dog called?", trees=["entity"]).owner_known
+    assert any("Rex" in fact.text for fact in memory.facts("bob").items)
     memory.timeline("bob", entity="bob")
     operation = memory.lifecycle.forget("bob", everything=True, actor="test")
     pipeline.drive()

@@ -38,20 +38,6 @@ def test_every_method_is_there(sync: type, face: type) -> None:
     assert public(sync) <= public(face)
 
 
-@pytest.mark.parametrize(
-    "sync, face, name",
-    [
-        (sync, face, name)
-        for sync, face in FACES
-        for name in sorted(public(sync))
-        if inspect.isfunction(inspect.getattr_static(sync, name))
-    ],
-)
-def test_signatures_are_the_same(sync: type, face: type, name: str) -> None:
-    same, other = (inspect.signature(getattr(kind, name)).parameters for kind in (sync, face))
-    assert list(other.values())[1:] == list(same.values())[1:]
-
-
 def test_what_a_waiting_call_returns_is_said_without_its_steps() -> None:
     assert inspect.signature(MemForest.enqueue).return_annotation == "SessionHandle"
     assert inspect.signature(MemForest.enqueue_many).return_annotation == "list[SessionHandle]"
