@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from memforest_core.domain.operation_rules import OperationKind
-from memforest_core.errors import StoreContended, StoreUnavailable
+from memforest_core.errors import InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.work.rows.operation_rows import OperationRows
@@ -161,7 +161,7 @@ def test_a_task_is_given_up_only_by_who_has_it(reported: Stack) -> None:
         claim = rows.claim((OperationKind.ERASE,), reported.runtime.worker, 60.0)
     assert claim is not None
     reported.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")
-    service._bury(reported.tenant, claim, "crashed", "It crashed.")
+    service._settle(reported.tenant, claim, InvariantViolated("It crashed."))
     assert reported.rows("SELECT state FROM memforest.maintenance")[0][0] == "running"
     assert reported.rows("SELECT count(*) FROM memforest.audit WHERE outcome = 'dead'")[0][0] == 0
 

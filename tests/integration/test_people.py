@@ -171,15 +171,13 @@ def test_the_owner_has_one_tree_of_all_that_is_about_the_owner(pipeline: Stack) 
     memory = pipeline.memory
     memory.enqueue("u-17", "s0", [turn(0, "u-17", "u-17", "I live in Oslo.")], display_name="Alice")
     memory.enqueue("u-17", "s1", [turn(1, "u-17", "Ali", "My sister Clara has a dog.")])
-    chat = [turn(2, "u-17", "Ali", "I am back."), turn(2, "b", "Ben", "You are a great cook.")]
-    memory.enqueue(
-        "u-17", "s2", [*chat, turn(3, "b", "Ben", "Clara told me you left."), turn(4, "b", "Ben", "ali is kind.")]
-    )
+    chat = [turn(2, "u-17", "Ali", "I am back."), turn(3, "b", "Ben", "Clara told me you left.")]
+    memory.enqueue("u-17", "s2", [*chat, turn(4, "b", "Ben", "ali is kind.")])
     pipeline.drive()
 
     label, texts = trees(pipeline, "u-17")["u 17"]
     assert label == "Alice"
-    assert {"Alice lives in Oslo.", "Alice is a great cook.", "Ali is kind."} <= texts
+    assert {"Alice lives in Oslo.", "Ali is kind."} <= texts
     assert any("Clara has a dog" in text for text in texts)
     assert not any("told" in text for text in texts)
     assert [key for key in trees(pipeline, "u-17") if key in {"alice", "ali"}] == []

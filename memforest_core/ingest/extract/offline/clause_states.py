@@ -271,20 +271,10 @@ def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
         readings = list(_read(rule, matched, sentence)) if matched else []
         if matched is not None and readings:
             what = _FAVORITE.sub("favorite", (matched.groupdict().get("what") or "").casefold())
+            stance: dict[str, Any] = {"change": rule.change, "polarity": rule.polarity, "modality": rule.modality}
             for reading in readings:
-                clause = sentence[at : reading.end]
-                value = reading.value[:MAX_SHORT_CHARS]
-                state = State(
-                    speaker,
-                    rule.attribute or what,
-                    value,
-                    at,
-                    reading.end,
-                    clause,
-                    change=rule.change,
-                    polarity=rule.polarity,
-                )
-                yield replace(state, modality=rule.modality)
+                value, clause = reading.value[:MAX_SHORT_CHARS], sentence[at : reading.end]
+                yield State(speaker, rule.attribute or what, value, at, reading.end, clause, **stance)
             return
 
 

@@ -30,20 +30,12 @@ class Rule:
     tail: re.Pattern[str] | None
     """What has to follow the value, where that is not just the end of a clause."""
 
-    @property
-    def change(self) -> Change:
-        """What it does to the state."""
-        return next((Change(mark) for mark in ("start", "switch", "stop") if mark in self.marks), Change.NONE)
-
-    @property
-    def modality(self) -> Modality:
-        """Whether it is a plan."""
-        return Modality.PLANNED if "plan" in self.marks else Modality.ASSERTED
-
-    @property
-    def polarity(self) -> Polarity:
-        """Whether the wording denies by itself ("hates")."""
-        return Polarity.NEGATIVE if "denied" in self.marks else Polarity.POSITIVE
+    change: Change
+    """What it does to the state."""
+    modality: Modality
+    """Whether it is a plan."""
+    polarity: Polarity
+    """Whether the wording denies by itself ("hates")."""
 
 
 @cache
@@ -56,12 +48,16 @@ def _table() -> Iterator[Rule]:
     for line in wordings():
         if " ; " in line:
             attribute, wording, reader, marks, tail = [*line.split(" ; "), "", "", ""][:5]
+            given = frozenset(marks.strip("- ").split(","))
             yield Rule(
                 attribute.strip("-"),
                 compiled(wording),
                 _reader(reader.strip()),
-                frozenset(marks.strip("- ").split(",")),
+                given,
                 compiled(tail) if tail else None,
+                next((Change(mark) for mark in ("start", "switch", "stop") if mark in given), Change.NONE),
+                Modality.PLANNED if "plan" in given else Modality.ASSERTED,
+                Polarity.NEGATIVE if "denied" in given else Polarity.POSITIVE,
             )
 
 
