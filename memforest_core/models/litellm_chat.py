@@ -14,14 +14,7 @@ from memforest_core.errors import ContentRefused, InvalidSettings
 from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import ChatReply, ChatRequest, Message, Step
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_models import (
-    CHECK_MAX_TOKENS,
-    CHECK_TEXT,
-    QUERY_WAIT_S,
-    WAIT_S,
-    LimitedCalls,
-    chat_tokens,
-)
+from memforest_core.models.limits.limited_models import CHECK_MAX_TOKENS, CHECK_TEXT, QUERY_WAIT_S, WAIT_S, chat_tokens
 from memforest_core.models.limits.model_limits import input_name
 from memforest_core.models.litellm_failures import Target, failure, refuses_format
 from memforest_core.models.litellm_requests import LitellmRequests
@@ -122,8 +115,9 @@ class LitellmChat:
     ) -> None:
         """``wait_s``: how long a call waits for its permit of the limits."""
         self._settings = dict(settings)
-        self._requests = {step: _requests(step, each) for step, each in settings.items()}
-        self._calls = {step: LimitedCalls(step, each, limits, wait_s) for step, each in settings.items()}
+        self._requests = {
+            step: LitellmRequests(step, each, "MEMFOREST_LLM", limits, wait_s) for step, each in settings.items()
+        }
         self._ladder = SchemaLadder()
 
     def model_name(self, step: Step) -> str:
@@ -153,7 +147,7 @@ class LitellmChat:
         ask = ChatRequest(step, (Message("user", CHECK_TEXT),), max_tokens=CHECK_MAX_TOKENS)
         check = None if step in QUERY_WAIT_S else lambda: self._complete(ask, settings)
         tokens = chat_tokens(request, settings.max_tokens)
-        return self._calls[step].called(named, tokens, lambda: self._complete(request, settings), check)
+        return self._requests[step].called(named, tokens, lambda: self._complete(request, settings), check)
 
     def _complete(self, request: ChatRequest, settings: StepSettings) -> ChatReply:
         requests = self._requests[request.step]
@@ -188,11 +182,6 @@ class LitellmChat:
             )
             if not stepped:
                 return failure(done.error, requests.target)
-
-
-def _requests(step: Step, settings: StepSettings) -> LitellmRequests:
-    target = Target(settings.model, settings.api_base, settings.timeout_s, "MEMFOREST_LLM")
-    return LitellmRequests(step, target, settings.api_key, settings.price)
 
 
 def _refusal(response: Any, target: Target) -> ContentRefused | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
-from memforest_core.models.accounting import UNPRICED, Price, StepSettings, record_of
+from memforest_core.models.accounting import Price, StepSettings, record_of
 from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop
 from memforest_core.models.calls import CallRecord, Embedded, Reranked, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
@@ -34,19 +34,20 @@ from memforest_core.models.litellm_runtime import (
 Answer = TypeVar("Answer")
 
 
-class LitellmRequests:
-    """Requests of a step to ``target``, each with a hard deadline of ``target.timeout_s``. Thread-safe."""
+class LitellmRequests(LimitedCalls):
+    """Requests of a step through litellm, each with a hard deadline of ``settings.timeout_s``. Thread-safe."""
 
-    def __init__(self, step: Step, target: Target, api_key: str | None, price: Price = UNPRICED) -> None:
-        self.target = target
-        self._step = step
-        self._api_key = api_key
-        self._price = price
+    def __init__(
+        self, step: Step, settings: StepSettings, prefix: str, limits: CallLimits | None = None, wait_s: float = WAIT_S
+    ) -> None:
+        """``prefix``: of the settings to change, for messages."""
+        super().__init__(step, settings, limits, wait_s)
+        self.target = Target(settings.model, settings.api_base, settings.timeout_s, prefix)
         self._has_key = False
 
     def require_key(self) -> None:
         """Raise ModelAuthFailed when the model needs a key and none is set."""
-        if not self._has_key and misses_key(self.target.model, self._api_key, self.target.api_base):
+        if not self._has_key and misses_key(self.target.model, self._settings.api_key, self.target.api_base):
             raise missing_key(self.target)
         self._has_key = True
 
@@ -65,9 +66,9 @@ class LitellmRequests:
         latency_ms = (time.perf_counter() - started) * 1000.0
         answer = ended if isinstance(ended, MemForestError) else read(ended)
         if isinstance(answer, MemForestError):
-            answer.call = record_of(self._step, self.target.model, answer, latency_ms, self._price)
+            answer.call = record_of(self._step, self.target.model, answer, latency_ms, self._settings.price)
             raise answer
-        return answer, record_of(self._step, self.target.model, ended, latency_ms, self._price)
+        return answer, record_of(self._step, self.target.model, ended, latency_ms, self._settings.price)
 
     def rows(
         self, function: str, rows: int, read: Callable[[Any], Answer | MemForestError], **arguments: object
@@ -85,7 +86,7 @@ class LitellmRequests:
         common = {
             "model": self.target.model,
             "api_base": self.target.api_base,
-            "api_key": key_argument(self._api_key, self.target.api_base),
+            "api_key": key_argument(self._settings.api_key, self.target.api_base),
             # Part of litellm's key for its connection pools: always the same number, or every call
             # opens a pool of its own. The deadline proper is the loop's.
             "timeout": self.target.timeout_s,
@@ -114,10 +115,9 @@ class LitellmReranker:
         timeout_s: float = 5.0,
         limits: CallLimits | None = None,
     ) -> None:
-        self._target = Target(model, api_base, timeout_s, _RERANK_SETTINGS)
-        self._requests = LitellmRequests(Step.RERANK, self._target, api_key)
-        own = StepSettings(model, api_base, timeout_s=timeout_s, concurrency=CONCURRENCY)
-        self._calls = LimitedCalls(Step.RERANK, own, limits)
+        own = StepSettings(model, api_base, api_key, timeout_s, CONCURRENCY)
+        self._requests = LitellmRequests(Step.RERANK, own, _RERANK_SETTINGS, limits)
+        self._target = self._requests.target
 
     @property
     def model(self) -> str:
@@ -129,7 +129,7 @@ class LitellmReranker:
         ModelAuthFailed, ContextTooLong, or ModelRejected (also for an answer that does not fit)."""
         # The model reads the question with each text.
         tokens = estimated_tokens([*texts, *[question] * len(texts)])
-        return self._calls.called(input_name([question, *texts]), tokens, lambda: self._scored(question, texts))
+        return self._requests.called(input_name([question, *texts]), tokens, lambda: self._scored(question, texts))
 
     def _scored(self, question: str, texts: Sequence[str]) -> Reranked:
         # Some providers give only the best few unless the request says how many.
@@ -190,10 +190,10 @@ class LitellmEmbedder:
         wait_s: float = WAIT_S,
     ) -> None:
         """``wait_s``: how long a request waits for its permit of the limits."""
-        self._target = Target(model, api_base, timeout_s, _SETTINGS)
-        self._requests = LitellmRequests(Step.EMBED, self._target, api_key, Price(prompt=input_usd_per_mtok))
-        own = StepSettings(model, api_base, timeout_s=timeout_s, concurrency=CONCURRENCY)
-        self._calls = LimitedCalls(Step.EMBED, own, limits, wait_s)
+        price = Price(prompt=input_usd_per_mtok)
+        own = StepSettings(model, api_base, api_key, timeout_s, CONCURRENCY, price=price)
+        self._requests = LitellmRequests(Step.EMBED, own, _SETTINGS, limits, wait_s)
+        self._target = self._requests.target
         self._batch_size = batch_size
         self._probe_lock = threading.Lock()
         self._dimension: int | None = None
@@ -227,7 +227,7 @@ class LitellmEmbedder:
             """One request; after a failure that is the batch's, halves are tried until the texts are known."""
             named = (BATCH if len(batch) < len(texts) or len(batch) > 1 else "") + input_name(batch)
             try:
-                return self._calls.called(named, estimated_tokens(batch), lambda: self._request(batch), check)
+                return self._requests.called(named, estimated_tokens(batch), lambda: self._request(batch), check)
             except MemForestError as error:
                 if not error.of_input:
                     raise

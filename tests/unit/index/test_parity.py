@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from uuid import UUID
 
 import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.generations import Generation, GenerationState, judge, parse_generation
+from memforest_core.index.qdrant.collection_schema import point_id, space
 from memforest_core.index.rebuild import missing_points, unequal
 from memforest_core.index.records import PointRow, StoredGeneration
-from memforest_core.index.vector_index import ScannedPoint
+from memforest_core.index.vector_index import PointKey, ScannedPoint
 
 FOREST = ForestId(UUID(int=7))
 OLD, NOW, NEXT, OTHER = (UUID(int=n) for n in range(1, 5))
@@ -93,3 +95,18 @@ def test_rows_whose_point_is_missing_or_older_lack_it() -> None:
     rows = [row(1, 2, 2), row(2, 2, 2), row(3, 2, 2), row(4, 3, 2)]
     found = {UUID(int=1): 2, UUID(int=2): 1, UUID(int=4): 3}
     assert missing_points(rows, found) == [rows[1], rows[2]]
+
+
+# Names of points: the same as ever, because an index that was filled before must still be found by them
+
+
+ACME, ALICE = TenantId("acme"), ForestId(UUID(int=0xA11CE))
+
+
+def test_a_point_is_the_fifth_version_of_a_uuid_over_its_forest_and_its_row() -> None:
+    rows = [UUID(int=number**9) for number in range(1, 200)]
+    for row in rows:
+        point = point_id(PointKey(ACME, ALICE, row))
+        digest = hashlib.sha1(space(ACME, ALICE).bytes + row.bytes, usedforsecurity=False).digest()
+        assert point == UUID(bytes=digest[:16], version=5)
+        assert (point.version, hash(point), str(UUID(str(point)))) == (5, hash(UUID(str(point))), str(point))
