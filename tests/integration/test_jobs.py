@@ -487,23 +487,20 @@ def polls_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[lis
     return [jobs.next_waiting(kind, most) for _ in range(number)]
 
 
-def test_each_of_many_tenants_has_its_turn_and_no_poll_names_more_than_requested(importing: Stack) -> None:
+def test_each_of_many_tenants_has_its_turn_behind_the_live_lane(importing: Stack) -> None:
     """Given ten tenants at work, when each poll goes on after the one before, then after four polls of three all were
-    named, and one of more than there are names each once."""
+    named, and one of more than there are names each once; when one of them speaks, then each poll names it first."""
+    names = {f"tenant-{number}" for number in range(10)}
     polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
     assert {len(poll) for poll in polls} == {3}
-    names = {f"tenant-{number}" for number in range(10)}
     assert {tenant for poll in polls for tenant in poll} == names
     assert sorted(importing.services.jobs.next_waiting(WorkKind.EXTRACT, 99)) == sorted(names)
 
-
-def test_the_live_lane_is_named_first_wherever_the_last_poll_ended(importing: Stack) -> None:
-    """Given imports of ten tenants, when one of them speaks, then each poll names it first, and imports behind it."""
     importing.execute("UPDATE memforest.cell SET lane = 0 WHERE tenant_id = 'tenant-7'")
     polls = polls_of(importing, WorkKind.EXTRACT, 3, 6)
     assert {poll[0] for poll in polls} == {"tenant-7"}
     assert all(len(set(poll)) == 3 for poll in polls)
-    assert len({tenant for poll in polls for tenant in poll}) == 10
+    assert {tenant for poll in polls for tenant in poll} == names
 
 
 def test_due_trees_are_named_by_turns_too(two_tenants: Stack) -> None:
