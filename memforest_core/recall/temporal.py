@@ -433,20 +433,18 @@ def _chains(
 
 
 def _prior(attribute: str, states: Sequence[ChainState], anchor: frozenset[str]) -> ChainState | None:
-    """The state before the last one that the anchor's words name, or before the current one."""
+    """The state before the last one that the anchor's words name, or before the current one: "moving to Miami" names
+    the one of Miami, "Ravi" that of dating Ravi."""
     if not single_valued(attribute):
         return None
     stating = (state for state in states if state.role in {Role.SETS, Role.ENDS} and state.statement.value)
     in_order = sorted(stating, key=lambda state: state.position)
-    meant = [state for state in in_order if (_alike(state, anchor) if anchor else state.current)]
+    meant = [state for state in in_order if state.current]
+    if anchor:
+        values = [(state, frozenset(terms(state.statement.value))) for state in in_order]
+        meant = [state for state, value in values if value and (value <= anchor or anchor <= value)]
     at = in_order.index(meant[-1]) if meant else 0
     return in_order[at - 1] if at else None
-
-
-def _alike(state: ChainState, anchor: frozenset[str]) -> bool:
-    """Whether words name a state: "moving to Miami" the one of Miami, "Ravi" that of dating Ravi."""
-    value = frozenset(terms(state.statement.value))
-    return bool(value) and (value <= anchor or anchor <= value)
 
 
 def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:
@@ -484,16 +482,12 @@ def _answers(attribute: str, states: Sequence[ChainState], question: Question) -
     ends = {state.id: state for state in states}
     meant = [state for state in states if state.role is Role.SETS]
     if not single_valued(attribute):
-        meant = [state for state in meant if _names_value(question, state)] or meant
+        meant = [state for state in meant if question.terms & {*terms(state.statement.value)}] or meant
     current = [state for state in meant if state.current]
     if current or not meant:
         return current
     ended_by = [ends[state.superseded_by] for state in meant if state.superseded_by in ends]
     return ended_by[-1:]
-
-
-def _names_value(question: Question, state: ChainState) -> bool:
-    return not question.terms.isdisjoint(terms(state.statement.value))
 
 
 def _named_whole(question: Question, state: ChainState) -> bool:
@@ -503,16 +497,12 @@ def _named_whole(question: Question, state: ChainState) -> bool:
 
 def _serious(rows: TimelineRows, states: Sequence[ChainState]) -> tuple[Stated, ...]:
     """The facts that say these states, without the turns that may joke."""
-    stating = [_stated(state) for state in states]
+    stating: list[dict[FactId, set[TurnKey]]] = []
+    for state in states:
+        stating.append(defaultdict(set))
+        for fact, mention in ((said.fact.id, mention) for said in state.said for mention in said.mentions):
+            stating[-1][fact].update((mention.session_id, turn) for turn in mention.turn_ordinals)
     keys = frozenset(key for facts in stating for keys in facts.values() for key in keys)
     serious = {key for key, turn in rows.turns(keys, JOKE_CHARS).items() if not joking(turn.text, perhaps=True)}
-    found = ({fact: keys & serious for fact, keys in facts.items() if keys & serious} for facts in stating)
+    found = ({fact: frozenset(said & serious) for fact, said in facts.items() if said & serious} for facts in stating)
     return tuple(facts for facts in found if facts)
-
-
-def _stated(state: ChainState) -> Stated:
-    found: dict[FactId, set[TurnKey]] = defaultdict(set)
-    for said in state.said:
-        for mention in said.mentions:
-            found[said.fact.id].update((mention.session_id, turn) for turn in mention.turn_ordinals)
-    return {fact: frozenset(turns) for fact, turns in found.items()}

@@ -84,7 +84,7 @@ class RecallRows:
 
     def speakers(self, forest: ForestId) -> Read[list[tuple[str, str]]]:
         """The id and each name of everybody who has spoken, the newest names first."""
-        return Read(sql.SPEAKERS, {"t": self._tenant, "f": forest}, _pairs)
+        return Read(sql.SPEAKERS, {"t": self._tenant, "f": forest}, lambda rows: [(one, other) for one, other in rows])
 
     def entity_roots(self, forest: ForestId, keys: Sequence[str], chars: int) -> Read[list[TreeRoot]]:
         """Roots of the entity trees under these scope keys, with the beginning of each text."""
@@ -97,7 +97,13 @@ class RecallRows:
 
     def tokens(self, forest: ForestId, model: str, cells: Sequence[UUID]) -> Read[dict[UUID, CellTokens]]:
         """The token vectors of those of these cells that have some of this embedding model."""
-        return self._of_ids(sql.TOKENS, cells, _tokens, f=forest, m=model)
+        return self._of_ids(
+            sql.TOKENS,
+            cells,
+            lambda rows: {KNOWN_IDS[cell]: CellTokens(first_turn, from_bytes(raw)) for cell, first_turn, raw in rows},
+            f=forest,
+            m=model,
+        )
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> Read[list[Link]]:
         """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
@@ -128,12 +134,22 @@ class RecallRows:
 
     def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> Read[list[tuple[UUID, UUID]]]:
         """Each payload with the root of a tree of these families that has it in a leaf."""
-        return self._of_ids(sql.ROOTS_ABOVE, payloads, _above, kinds=[kind.value for kind in kinds])
+        return self._of_ids(
+            sql.ROOTS_ABOVE,
+            payloads,
+            lambda rows: [(KNOWN_IDS[payload], KNOWN_IDS[root]) for payload, root in rows],
+            kinds=[kind.value for kind in kinds],
+        )
 
     def paths(self, payloads: Sequence[UUID], chars: int) -> Read[list[PlacedNode]]:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once, with the beginning of
         its text."""
-        return self._of_ids(sql.PATHS, payloads, _placed, chars=chars)
+        return self._of_ids(
+            sql.PATHS,
+            payloads,
+            lambda rows: [PlacedNode._make((*node, _KINDS[kind], label, text)) for *node, kind, label, text in rows],
+            chars=chars,
+        )
 
     def tree_roots(self, roots: Sequence[UUID], chars: int) -> Read[list[TreeRoot]]:
         """Those of these roots that exist, in their order, with the beginning of each text."""
@@ -146,7 +162,7 @@ class RecallRows:
 
     def children(self, nodes: Sequence[UUID], chars: int) -> Read[list[TreeChild]]:
         """The children of these nodes, in their order, with the beginning of each text."""
-        return self._of_ids(sql.CHILDREN, nodes, _children, chars=chars)
+        return self._of_ids(sql.CHILDREN, nodes, lambda rows: list(map(TreeChild._make, rows)), chars=chars)
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         """Those of the turns that exist."""
@@ -182,7 +198,11 @@ class RecallRows:
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, str]]:
         """The contents of turns."""
-        return self._of_turns(sql.TURN_TEXTS, keys, _contents)
+        return self._of_turns(
+            sql.TURN_TEXTS,
+            keys,
+            lambda rows: {(SessionId(session), ordinal): content for session, ordinal, content in rows},
+        )
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
         """The ``n`` leaves before and after each of these leaves in its tree."""
@@ -216,11 +236,11 @@ class RecallRows:
     def cold_topics(self, owner: str) -> Read[str | None]:
         """An id of the set of the owner's cold topics, another one once one became cold or warm; None when nothing is
         out of the index because its topics are cold."""
-        return Read(sql.COLD_TOPICS, {"t": self._tenant, "owner": owner}, _only)
+        return Read(sql.COLD_TOPICS, {"t": self._tenant, "owner": owner}, lambda rows: rows[0][0] if rows else None)
 
     def index_unsure(self) -> Read[bool]:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
-        return Read(sql.INDEX_UNSURE, {"t": self._tenant}, _whether)
+        return Read(sql.INDEX_UNSURE, {"t": self._tenant}, lambda rows: bool(rows[0][0]))
 
     def not_indexed(self, owner: str, limit: int) -> Read[TextsById]:
         """Cells of the owner that the vector index has not seen yet, latest first."""
@@ -255,25 +275,8 @@ def _as_they_are(rows: Rows) -> Rows:
     return rows
 
 
-def _whether(rows: Rows) -> bool:
-    [(answer,)] = rows
-    return bool(answer)
-
-
-def _only(rows: Rows) -> str | None:
-    return rows[0][0] if rows else None
-
-
-def _pairs(rows: Rows) -> list[tuple[str, str]]:
-    return [(one, other) for one, other in rows]
-
-
 def _roots(rows: Rows) -> list[TreeRoot]:
     return [TreeRoot(id_, tree, _KINDS[kind], *rest) for id_, tree, kind, *rest in rows]
-
-
-def _children(rows: Rows) -> list[TreeChild]:
-    return list(map(TreeChild._make, rows))
 
 
 def _cold(rows: Rows) -> tuple[TextsById, TextsById]:
@@ -297,10 +300,6 @@ def _cells(rows: Rows) -> tuple[list[CellRef], list[TurnHead]]:
     return list(cells.values()), heads
 
 
-def _tokens(rows: Rows) -> dict[UUID, CellTokens]:
-    return {KNOWN_IDS[cell]: CellTokens(first_turn, from_bytes(raw)) for cell, first_turn, raw in rows}
-
-
 def _links(rows: Rows) -> list[Link]:
     return [
         Link(
@@ -322,16 +321,8 @@ def _facts(rows: Rows) -> list[FactText]:
     ]
 
 
-def _above(rows: Rows) -> list[tuple[UUID, UUID]]:
-    return [(KNOWN_IDS[payload], KNOWN_IDS[root]) for payload, root in rows]
-
-
 def _metadata(rows: Rows) -> dict[TurnKey, Metadata]:
     return {(SessionId(session), ordinal): Metadata(own, of_session) for session, ordinal, own, of_session in rows}
-
-
-def _contents(rows: Rows) -> dict[TurnKey, str]:
-    return {(SessionId(session), ordinal): content for session, ordinal, content in rows}
 
 
 def _wording(words: Sequence[str]) -> dict[str, object] | None:
@@ -346,10 +337,6 @@ def _near(words: Iterable[str]) -> str:
     """A regular expression for any text with the beginning of a word's stem; for no words one that finds none."""
     stems = {word[: max(2, min(3, len(word) - 1))] for word in words}
     return "|".join(sorted(stems)) or "$^."
-
-
-def _placed(rows: Rows) -> list[PlacedNode]:
-    return [PlacedNode._make((*node, _KINDS[kind], label, text)) for *node, kind, label, text in rows]
 
 
 class RecallStore:
