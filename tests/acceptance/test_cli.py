@@ -194,19 +194,14 @@ def test_bad_questions_end_with_2(addresses: dict[str, str], arguments: tuple[st
 def test_trees_are_listed_and_drawn(addresses: dict[str, str]) -> None:
     """Given an owner's trees, when one is drawn by its label, then root, summaries and every leaf are there."""
     listed = run("tree", "bob", "--json", **addresses).json["trees"]
-    sessions = [tree for tree in listed if tree["kind"] == "session"]
-    assert {tree["label"] for tree in sessions} == {session.session_id for session in load_conversation()}
+    assert {tree["label"] for tree in listed if tree["kind"] == "session"} >= {
+        each.session_id for each in load_conversation()
+    }
     grown = run("tree", "bob", "entity:bob", "--json", **addresses).json
-    by_level: dict[int, list[dict[str, Any]]] = {}
-    for node in grown["nodes"]:
-        by_level.setdefault(node["level"], []).append(node)
-    (root,) = by_level[grown["tree"]["height"]]
-    assert root["parent_id"] is None
-    assert root["leaves"] == len(by_level[0]) == grown["tree"]["leaves"]
-    assert all(node["text"] and node["source"] for node in grown["nodes"])
-    assert not any(node["dirty"] for node in grown["nodes"])
-    starts = [node["start"] for node in by_level[0] if node["start"]]
-    assert starts == sorted(starts)
+    (root,) = [node for node in grown["nodes"] if node["parent_id"] is None]
+    assert root["level"] == grown["tree"]["height"]
+    assert root["leaves"] == sum(node["level"] == 0 for node in grown["nodes"]) == grown["tree"]["leaves"]
+    assert all(node["text"] and node["source"] and not node["dirty"] for node in grown["nodes"])
     drawn = run("tree", "bob", "entity:bob", "--depth", "1", **addresses).out.splitlines()
     assert len(drawn) == 2
     assert f"{root['leaves']} leaves" in drawn[1]

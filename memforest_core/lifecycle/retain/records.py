@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import isfinite
+from typing import Any
 from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId
@@ -183,43 +184,27 @@ MOST_FACTS = 2**31 - 1
 MOST_BYTES = 2**63 - 1
 
 
-def checked_limits(
-    max_age_days: float | None = None,
-    max_facts: int | None = None,
-    max_bytes: int | None = None,
-    fraction: float = DEFAULT_FRACTION,
-    *,
-    facts_max_age_days: float | None = None,
-    digests_max_age_days: float | None = None,
-    window_max_age_days: float | None = None,
-    order: Order | str = Order.AGE,
-) -> Limits:
-    """The limits of a policy, its ages to the second.
-
-    Raises InvalidInput when one is out of range, or when nothing is limited.
-    """
-    ages = {
-        "max_age_days": max_age_days,
-        "facts_max_age_days": facts_max_age_days,
-        "digests_max_age_days": digests_max_age_days,
-        "window_max_age_days": window_max_age_days,
-    }
-    if all(each is None for each in (*ages.values(), max_facts, max_bytes)):
+def checked_limits(given: Limits, order: str = Order.AGE.value) -> Limits:
+    """The limits of a policy in this order, its ages to the second. Raises InvalidInput."""
+    if not given.ages() and given.max_facts is None and given.max_bytes is None:
         raise _invalid(
             "A policy limits something: give max_age_days, max_facts or max_bytes, or the age of facts, digests or"
             " windows (facts_max_age_days, digests_max_age_days, window_max_age_days), or clear the policy."
         )
-    if not _within(fraction, 0.0, 1.0) or fraction == 0.0:
+    if not _within(given.fraction, 0.0, 1.0) or given.fraction == 0.0:
         raise _invalid("fraction must be above 0 and at most 1: the share of a forest's facts that one run may forget.")
     if order not in list(Order):
         raise _invalid(f"order must be one of {', '.join(Order)}.")
-    return Limits(
-        **{name: _aged(days, name) for name, days in ages.items()},
-        max_facts=_counted(max_facts, "max_facts", MOST_FACTS),
-        max_bytes=_counted(max_bytes, "max_bytes", MOST_BYTES),
-        fraction=float(fraction),
-        order=Order(order),
-    )
+    ages: dict[str, Any] = {}
+    for name, days in ((AGES[age], days) for age, days in given.ages().items()):
+        if not _within(days, 1 / DAY_S, LONGEST_AGE_DAYS):
+            raise _invalid(f"{name} must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
+        ages[name] = round(days * DAY_S) / DAY_S
+    for name, most in (("max_facts", MOST_FACTS), ("max_bytes", MOST_BYTES)):
+        value = getattr(given, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most):
+            raise _invalid(f"{name} must be a whole number from 1 to {most:,}.")
+    return replace(given, **ages, fraction=float(given.fraction), order=Order(order))
 
 
 def audited(limits: Limits) -> Numbers:
@@ -238,19 +223,3 @@ def _invalid(message: str) -> InvalidInput:
 
 def _within(value: object, least: float, most: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and least <= value <= most
-
-
-def _aged(days: float | None, name: str) -> float | None:
-    if days is None:
-        return None
-    if not _within(days, 1 / DAY_S, LONGEST_AGE_DAYS):
-        raise _invalid(f"{name} must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
-    return round(days * DAY_S) / DAY_S
-
-
-def _counted(value: int | None, name: str, most: int) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise _invalid(f"{name} must be a whole number from 1 to {most:,}.")
-    return value

@@ -201,16 +201,8 @@ class Retention:
         that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
         visited for longest, then what was visited least, then the oldest.
         """
-        limits = checked_limits(
-            max_age_days=max_age_days,
-            max_facts=max_facts,
-            max_bytes=max_bytes,
-            fraction=fraction,
-            facts_max_age_days=facts_max_age_days,
-            digests_max_age_days=digests_max_age_days,
-            window_max_age_days=window_max_age_days,
-            order=order,
-        )
+        ages = (facts_max_age_days, digests_max_age_days, window_max_age_days)
+        limits = checked_limits(Limits(max_age_days, max_facts, max_bytes, fraction, *ages), order)
         actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
         with RetentionRows.opened(self._engine, tenant) as rows:
