@@ -102,8 +102,3 @@ def chat_key(settings: LlmSettings, step: Step) -> str | None:
     """The key for ``CallLimits.paused`` before work of a step; None for offline steps."""
     own = step_settings(settings, step)
     return None if own.model == OFFLINE else limit_key(own.model, own.api_base)
-
-
-def embedding_key(settings: EmbeddingSettings) -> str | None:
-    """The same for embedding; None for a built-in model."""
-    return None if settings.model in BUILT_IN_EMBEDDINGS else limit_key(settings.model, settings.api_base)

@@ -17,10 +17,10 @@ from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Mess
 from memforest_core.models.embedders.batching import BuiltInEmbedder
 from memforest_core.models.limits.call_limits import PREFIX, CallLimits
 from memforest_core.models.limits.limited_models import LimitedCalls
-from memforest_core.models.limits.model_limits import ModelPaused
+from memforest_core.models.limits.model_limits import ModelPaused, limit_key
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.litellm_requests import LitellmEmbedder
-from memforest_core.models.model_opening import chat_key, embedding_key, open_chat, open_embedder, open_limits
+from memforest_core.models.model_opening import chat_key, open_chat, open_embedder, open_limits
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import limits_of
 from tests.harness.litellm_warm import warm_up
@@ -181,7 +181,7 @@ class TestWiring:
         assert model.complete(request()).text == "yes"
         embedder = open_embedder(settings.embedding, limits)
         assert embedder.embed(["a"]).vectors.shape[0] == 1
-        key, vectors_key = chat_key(settings.llm, Step.EXTRACT), embedding_key(settings.embedding)
+        key, vectors_key = chat_key(settings.llm, Step.EXTRACT), limit_key("openai/vectors", server.url)
         assert key is not None
         assert limits.paused(key) == 0.0
         client = Redis.from_url(redis_url, decode_responses=True)
@@ -192,6 +192,5 @@ class TestWiring:
     def test_offline_and_built_in_models_have_no_limits(self) -> None:
         limits = open_limits(load_settings(broker=BrokerSettings(url=SecretStr("sentinel://host:26379"))))
         assert isinstance(open_embedder(EmbeddingSettings(), limits), BuiltInEmbedder)
-        assert embedding_key(EmbeddingSettings()) is None
         assert chat_key(LlmSettings(), Step.EXTRACT) is None
         limits.close()
