@@ -1,4 +1,4 @@
-"""Copies one source into the target, in one transaction: what sessions, cells, candidates and facts become."""
+"""Finds which facts the target has, and copies one source in one transaction: sessions, cells, candidates, facts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def near_duplicates(
 
 
 def _nearest(scores: Vectors, first: int, *best: Any) -> tuple[Vectors, Any]:
-    """Of each row the highest scores and the columns of their facts."""
+    """Of each row the highest scores so far and the columns of their facts; these begin with column ``first``."""
     columns = np.broadcast_to(np.arange(first, first + scores.shape[1]), scores.shape)
     both = np.concatenate([best[0], scores], axis=1), np.concatenate([best[1], columns], axis=1)
     top = np.argpartition(-both[0], min(NEAR_LIMIT, both[0].shape[1]) - 1, axis=1)[:, :NEAR_LIMIT]

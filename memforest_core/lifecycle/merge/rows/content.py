@@ -1,4 +1,4 @@
-"""Sessions, cells, candidates and facts of a source copied into the target, a set of rows by one statement."""
+"""Sessions, cells, candidates, facts and trees of a source copied into the target, a set of rows by one statement."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
