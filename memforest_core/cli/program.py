@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from memforest_core import __version__
-from memforest_core.assistant import cli as assistant
+from memforest_core.assistant.calendar import cli as calendar
+from memforest_core.assistant.context import cli as chat_context
+from memforest_core.assistant.conversation_window import cli as window
+from memforest_core.assistant.profile import cli as profile
+from memforest_core.assistant.topics import cli as topics
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
@@ -52,8 +56,9 @@ app = typer.Typer(
 use_opener(ProgramOpener())
 
 db.app.command()(vacuum)
-COMMANDS = (
-    *(demo, up, config, doctor, worker, worker_health, flower, *assistant.commands()),
+COMMANDS: tuple[Any, ...] = (
+    *(demo, up, config, doctor, worker, worker_health, flower),
+    *(*calendar.COMMANDS, *chat_context.COMMANDS, *window.COMMANDS, *profile.COMMANDS, *topics.COMMANDS),
     *(ingest, calibrate, recall, answer, timeline, status, top, metrics, cost, calls, tree),
     *(reading.sessions, reading.turns, reading.facts, reading.trees, reading.node, work.operations_app, work.audit),
     *(work.dead_app, webhooks.app, serve, mcp, keys.app, index.app, tenants.app, db.app),

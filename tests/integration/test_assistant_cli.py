@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memforest_core.assistant import cli
 from memforest_core.cli.program import app
 from memforest_core.client.api import MemForest
 from tests.harness.sayings import said
@@ -40,8 +39,10 @@ def program(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
     def store(_data: Path | None, **_options: object) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(client=rested.memory, engine=rested.services.engine, tenant=rested.tenant)
 
-    monkeypatch.setattr(cli, "opened_memory", memory)
-    monkeypatch.setattr(cli, "opened_store", store)
+    for module in ("cli.toolkit.method_commands", "assistant.conversation_window.cli", "assistant.profile.cli"):
+        monkeypatch.setattr(f"memforest_core.{module}.opened_memory", memory)
+    for module in ("cli.toolkit.method_commands", "assistant.topics.cli", "assistant.profile.cli"):
+        monkeypatch.setattr(f"memforest_core.{module}.opened_store", store)
     return rested
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from memforest_core.ingest.accept.records import Stage
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from tests.harness.grown_forests import BOB, DAY_S, MONDAY, grow
@@ -41,7 +42,7 @@ def tell(running: Stack, _directory: Path) -> None:
     with running.services.engine.connect() as connection, connection.begin():
         client.append(BOB, "stream", {"role": "user", "content": "I sold all pens."}, transaction=connection)
     running.services.producer.flushing._closed(running.tenant, BOB)
-    running.services.producer.flushing._make_due(running.tenant, BOB, None)
+    running.services.producer.flushing._nudge(running.tenant, BOB, None, Stage.SUMMARIES)
     found = running.memory.recall(BOB, "Where does Bob live?")
     ran = [client.append(BOB, None, {"role": "user", "content": f"I bought hook {n}, {'x' * 99}."}) for n in range(12)]
     for _ in range(2):

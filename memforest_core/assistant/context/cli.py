@@ -1,0 +1,39 @@
+"""The command of what goes into the prompt of one chat turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memforest_core.assistant.conversation_window.cli import LATEST, left_out
+from memforest_core.cli.toolkit.method_commands import OWNER, Command, given_argument, given_option
+from memforest_core.cli.toolkit.output import console, print_degraded, printable
+from memforest_core.domain.turns import LATEST_SESSION
+
+if TYPE_CHECKING:
+    from memforest_core.assistant.context.records import Context
+
+
+def _show_context(made: Context) -> None:
+    out = console()
+    for line in made.text.splitlines():
+        out.print(f"{'  ' if line.startswith('  ') else ''}{printable(line)}")
+    print_degraded(made.degraded)
+    used = ", ".join(f"{section.value} {tokens}" for section, tokens in made.section_tokens.items()) or "nothing"
+    missing = left_out((each.section.value, each.why.value) for each in made.left_out)
+    out.print(f"{made.tokens} of {made.max_tokens} tokens: {used}{missing}.", style="dim")
+
+
+OF_QUESTION = "What is to be answered; the last turn of a user unless given."
+QUESTION = given_argument("question", OF_QUESTION, "[QUESTION]", str | None, None)
+OF_SESSION = given_option("session", LATEST, str, LATEST_SESSION)
+SPEAKER = given_option("speaker", "Whom the profile is about and whose words are looked for.")
+CHANNEL = given_option("channel", "Only sessions of this channel.")
+CONTEXT_TOKENS = given_option("max_tokens", "Of the whole; the setting context.max_tokens unless given.", int | None)
+COMMANDS = (
+    Command(
+        "context",
+        "Print what goes into the prompt of one chat turn: profile, days, evidence and the running session.",
+        _show_context,
+        (OWNER, QUESTION, OF_SESSION, SPEAKER, CHANNEL, CONTEXT_TOKENS),
+    ).made(),
+)

@@ -1,0 +1,16 @@
+"""Routes of contexts of a chat turn."""
+
+from __future__ import annotations
+
+from memforest_core.domain.routes import POST, READ, Route
+
+ROUTES = (
+    Route(
+        "context",
+        POST,
+        "/context",
+        READ,
+        service="context",
+        example={"owner": "alice", "question": "Where does Alice live?", "max_tokens": 800},
+    ),
+)

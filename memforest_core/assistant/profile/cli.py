@@ -1,0 +1,159 @@
+"""Commands of notes, profiles, intents and forgetting by words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.method_commands import OWNER, Command, given_argument, given_option
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    YesOption,
+    actor_named,
+    confirm,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
+from memforest_core.cli.toolkit.output import (
+    Exit,
+    answered,
+    console,
+    named,
+    plain_table,
+    print_degraded,
+    print_json,
+    printable,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from memforest_core.assistant.profile.records import Forgetting, FoundFact, Intent, Profile, Turns
+
+TEXT_CHARS = 120
+ABOUT = "Whom it is about, by id or name; the owner when not given."
+AboutOption = Annotated[str | None, option(ABOUT)]
+
+
+def _show_forgotten(forgotten: Forgetting) -> None:
+    out = console()
+    if forgotten.found:
+        out.print("Would be forgotten:" if forgotten.dry_run else "Forgotten:")
+        _print_facts(forgotten.facts)
+    else:
+        out.print("Nothing was found that these words mean.")
+    if forgotten.others:
+        out.print("Near these words, not deleted:", style="dim")
+        _print_facts(forgotten.others)
+    for title, turns in (("Turns that go", forgotten.turns), ("Turns that say it too and are stored", forgotten.left)):
+        if turns:
+            shown = ", ".join(printable(f"{turn.session_id}/{turn.turn_id}") for turn in turns)
+            out.print(f"{title}: {shown}")
+    for task in forgotten.operations:
+        out.print(f"Operation {task}: memforest operations shows it.", style="dim")
+    if any(not receipt.clean for receipt in forgotten.receipts):
+        out.print("References are left: ask for it again.")
+    print_degraded(forgotten.degraded)
+
+
+def _print_facts(facts: Sequence[FoundFact]) -> None:
+    table = plain_table("fact", "near", "text", right=("near",), whole=("fact",))
+    for fact in facts:
+        table.add_row(str(fact.id), f"{fact.similarity:.2f}", shortened(fact.text, TEXT_CHARS))
+    console().print(table)
+
+
+def _show_profile(found: Profile) -> None:
+    out = console()
+    out.print(printable(found.text) if found.text else f"Nothing is known of {printable(found.about)}.")
+    print_degraded(found.degraded)
+    by = "a list" if found.made.value == "rules" else "stored" if found.cached else "written now"
+    more = ", more were left out" if found.truncated else ""
+    out.print(f"{len(found.states)} states{more}; {by}.", style="dim")
+
+
+def _show_intent(found: Intent) -> None:
+    console().print(found.kind.value + (f": {printable(found.object)}" if found.object else ""))
+    print_degraded(found.degraded)
+
+
+WRITE = given_option("write", "Let the model write a text that is not stored yet.", bool, True)
+TEXT = given_argument("text", "What somebody wrote to an assistant.", "TEXT")
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
+    owner: OwnerOption,
+    about: AboutOption = None,
+    at: Annotated[str | None, option("The timestamp; now unless given.")] = None,
+    session: Annotated[str | None, option("The note's own id; a new one when not given.")] = None,
+    wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
+    timeout: TimeoutOption = TIMEOUT_S,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep a note: its facts are pinned, and a later one takes the turn of an earlier one."""
+    with opened_store(data, create=True) as store:
+        handle = store.client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
+        progress = handle.status()
+    if as_json:
+        print_json({"owner": owner, "session": handle.session_id, "progress": progress})
+    else:
+        console().print(f"Stored as {named(handle.session_id)}: {progress.stage.value}.")
+
+
+def forget_words(
+    words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
+    owner: OwnerOption,
+    turns: Annotated[
+        str, typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none.")
+    ] = "alone",
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the facts that words name, and say which. It can't be undone: --dry-run shows them first.
+
+    The exit code is 1 when nothing was found, or a reference was left. To delete by ids: memforest forget.
+    """
+    if not dry_run:
+        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
+    choices: dict[str, Any] = {"turns": cast("Turns", turns), "actor": actor_named(actor)}
+    with opened_memory(data) as memory:
+        forgotten = memory.forget(owner, words, dry_run, **choices, wait=not no_wait, timeout_s=timeout)
+    if not answered(forgotten, owner, as_json=as_json):
+        _show_forgotten(forgotten)
+    if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
+        raise typer.Exit(Exit.FAILED)
+
+
+COMMANDS = (
+    remember,
+    forget_words,
+    *(
+        each.made()
+        for each in (
+            Command(
+                "profile",
+                "Print what is known of somebody now.",
+                _show_profile,
+                (OWNER, given_option("about", ABOUT), WRITE),
+            ),
+            Command(
+                "intent",
+                "Say what a text wants of the memory: remember, forget, about_me or none. Nothing is done about it.",
+                _show_intent,
+                (TEXT,),
+            ),
+        )
+    ),
+)
