@@ -29,9 +29,6 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkKind
 from memforest_core.work.messages import Queue
 
-REST_WAIT_S = 2.0
-"""How long the end of a task waits for the thread that indexes raw cells."""
-
 
 class RawCells:
     """Indexes raw cells in one thread at a time: that thread fills the processors with the embedding model, while the
@@ -44,25 +41,31 @@ class RawCells:
         self._batch = batch
         self._wake = wake
         self._lock = threading.Lock()
+        self._busy = False
+        self._late: set[TenantId] = set()
 
-    def index(self, tenant: TenantId) -> int:
-        """How many of a batch were indexed; none when another thread is at it."""
-        if not self._lock.acquire(blocking=False):
-            return 0
+    def index(self, tenant: TenantId, *, last: bool = False) -> int:
+        """How many of a batch were indexed; none when another thread is at it, which after its batch sends a wake-up
+        if this was the ``last`` query of a task: a cell may be committed after its own."""
+        with self._lock:
+            if self._busy:
+                if last:
+                    self._late.add(tenant)
+                return 0
+            self._busy = True
         try:
             return self._index(tenant)
         finally:
-            self._lock.release()
+            with self._lock:
+                late, self._late = self._late, set()
+                self._busy = False
+            for each in late:
+                self._wake(each)
 
     def index_rest(self, tenant: TenantId) -> bool:
-        """Index what was committed after the query of the thread that was at it; whether there was any. A full batch
-        hands over to a wake-up, so that windows have their turn; behind a slow model the maintain queue does it."""
-        if not self._lock.acquire(timeout=REST_WAIT_S):
-            return False
-        try:
-            done = self._index(tenant)
-        finally:
-            self._lock.release()
+        """See that what is committed by now is indexed by some thread; whether this thread did a part of it. A full
+        batch hands over to a wake-up, so that windows have their turn."""
+        done = self.index(tenant, last=True)
         if done >= self._batch:
             self._wake(tenant)
         return done > 0

@@ -18,6 +18,7 @@ from memforest_core.domain.ids import ForestId, TenantId, cell_id, session_id
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.refresh.summarizer import OfflineSummarizer
 from memforest_core.lifecycle.bundle import importing, service
 from memforest_core.lifecycle.bundle.bundle_file import reading, writing
 from memforest_core.lifecycle.bundle.records import CELL, SESSION, TURN, VECTOR, ForestHead, Row
@@ -32,6 +33,8 @@ from tests.harness.sealing import reseal
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 from tests.integration.test_reembedding import Hashed
+from tests.integration.test_refresh import CountingSummarizer, refresh_all
+from tests.integration.test_refresh import service as refreshing
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
 HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)
@@ -234,7 +237,7 @@ def test_an_import_for_an_owner_with_a_memory_is_refused(source: Source, target:
     assert hidden(running) == 0
 
 
-def test_without_vectors_texts_are_embedded_by_the_import(
+def test_without_vectors_texts_are_embedded_by_the_import_and_summaries_stay(
     source: Source, target: tuple[Stack, Bundles], tmp_path: Path
 ) -> None:
     running, bundles = target
@@ -243,8 +246,13 @@ def test_without_vectors_texts_are_embedded_by_the_import(
     assert vectors_in(path) == 0 < vectors_in(source.path)
     assert bytes_in(path) < bytes_in(source.path) / 2
     bundles.import_(running.tenant, path, actor="tester")
-    while running.runtime.maintain() + running.runtime.refresh():
+    # Of the same name as the one that wrote the summaries, but paid by the call.
+    paid = CountingSummarizer(model=OfflineSummarizer.model)
+    refresher = refreshing(running, paid, budget_chars=running.settings.refresh.budget_chars)
+    while running.runtime.maintain() + refresh_all(running, refresher):
         pass
+    assert running.rows("SELECT 1 FROM memforest.node_summary WHERE source = 'extractive'")
+    assert paid.requested == []
     for what in (
         "SELECT text_hash, vector FROM memforest.vector v WHERE EXISTS ("
         " SELECT 1 FROM memforest.candidate k WHERE k.text_hash = v.text_hash) ORDER BY 1",

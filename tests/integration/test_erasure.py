@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import qdrant_edge as engine
 
-from memforest_core.domain.ids import ForestId
+from memforest_core.domain.ids import ForestId, NodeId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.records import PointLease
@@ -20,7 +20,7 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase import steps
-from memforest_core.lifecycle.erase.records import Receipt
+from memforest_core.lifecycle.erase.records import Receipt, Removed
 from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.store.vectors import text_hash
@@ -213,6 +213,18 @@ def test_nothing_of_a_deleted_turn_remains_but_its_ordinal_and_the_callers_id(re
         assert texts_with(rested, word) == []
     rested.execute("UPDATE memforest.cell SET summary = NULL WHERE summary IS NOT NULL")
     assert texts_with(rested, "quibovix") == []
+
+
+def test_summaries_of_removed_nodes_and_of_masked_ones_are_counted_as_left(rested: Stack) -> None:
+    one_node, other = [NodeId(row[0]) for row in rested.rows("SELECT node_id FROM memforest.node_summary LIMIT 2")]
+    nothing = dict.fromkeys((each.name for each in fields(Removed)), ())
+    forest = ForestId(one(rested, "SELECT forest_id FROM memforest.forest LIMIT 1"))
+    counts = []
+    with ErasureRows.opened(rested.services.engine, rested.tenant) as rows:
+        for given in ({"nodes": [one_node]}, {"masked": [other]}, {"nodes": [one_node], "masked": [other]}):
+            found = rows.remaining.of_batch(forest, Removed(**nothing | given))
+            counts.append(found["node_summary.node_id"])
+    assert counts == [1, 1, 2]
 
 
 def test_a_cell_without_words_leaves_its_session(rested: Stack) -> None:

@@ -197,6 +197,20 @@ def test_from_so_many_leaves_on_the_model_is_called(grown: Stack) -> None:
     assert sorted(written) == [("entity", True, 24), ("scene", True, 24)]
 
 
+def test_another_number_of_leaves_applies_to_what_is_summarized_from_then_on(grown: Stack) -> None:
+    """Given texts of rules, when the number is lowered, then a node is the model's once its children are others."""
+    refresh_all(grown, service(grown, CountingSummarizer(), model_from_leaves=1_000))
+    mark_all(grown)
+    summarizer = CountingSummarizer()
+    refresher = service(grown, summarizer, model_from_leaves=1)
+    refresh_all(grown, refresher)
+    assert dirty(grown) == 0
+    assert summarizer.requested == []
+    grow(grown, 26)
+    refresh_all(grown, refresher)
+    assert any(node.kind is TreeKind.ENTITY for node in summarizer.requested)
+
+
 def test_the_model_is_called_again_when_an_earlier_child_changes_and_not_for_growth_at_the_end(grown: Stack) -> None:
     """Given summaries of all children but the last, when facts join the last one, then the model's words stay, and
     lines of the last child bring the new facts; when an earlier child changes, the model is called again."""

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app as program
+from memforest_core.errors import InvalidInput
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.models.calls import Embedder
 from memforest_core.observe.webhooks import cli
@@ -249,6 +250,26 @@ def test_an_endpoint_that_is_gone_is_disabled(own: Stack, receiver: Receiver) ->
     own.memory.webhooks.replay(dead.id)
     own.drive()
     assert [each.state for each in deliveries(own)] == ["done"]
+
+
+def test_a_private_address_is_refused_when_it_is_given_and_when_it_is_posted_to(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder, receiver: Receiver
+) -> None:
+    """Given the settings as they are by default, then no endpoint has such an address, and one that was made before
+    is not posted to."""
+    with stack(servers, tmp_path, embedder=embedder) as strict:
+        for url in (receiver.url, receiver.url.replace("http", "https"), "https://[::1]/", "https://localhost/"):
+            with pytest.raises(InvalidInput, match="allow_private"):
+                strict.memory.webhooks.create(url)
+        strict.memory.webhooks.create("https://example.com/hook", [Event.OPERATION_FINISHED])
+        # It is in place of a name whose address has changed since.
+        port = receiver.url.split(":")[2].split("/")[0]
+        strict.execute("UPDATE memforest.webhook_endpoint SET url = :url", url=f"https://hooks.example:{port}/")
+        strict.services.webhooks.poster._resolve = lambda host, port: ["127.0.0.1"]
+        some_event(strict)
+        (failed,) = deliveries(strict)
+        assert (failed.state, failed.error_code, failed.status) == ("ready", "address_refused", None)
+        assert receiver.got == []
 
 
 def test_an_owner_that_is_deleted_is_named_by_no_delivery(own: Stack, receiver: Receiver) -> None:

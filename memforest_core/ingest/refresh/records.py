@@ -59,6 +59,14 @@ class ChildText:
     """The text that is embedded of a leaf; refresh embeds it when it has no vector yet."""
 
 
+class StoredSummary(NamedTuple):
+    """The summary that a node has, and the key of all that it was made from."""
+
+    key: bytes
+    text: str
+    source: SummarySource
+
+
 @dataclass(frozen=True, slots=True)
 class ReadyNode:
     """A claimed node: the version it had then, and what was read since. ``stale`` is True when children were not clean
@@ -74,6 +82,7 @@ class ReadyNode:
     attempts: int
     stale: bool
     children: tuple[ChildText, ...] = ()
+    stored: StoredSummary | None = None
     trace: str | None = None
     """The W3C traceparent of the session whose tree this is."""
     titled: bool = False

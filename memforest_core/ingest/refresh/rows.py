@@ -22,7 +22,15 @@ from memforest_core.domain.indexed import (
 )
 from memforest_core.index.records import PointLease
 from memforest_core.index.rows import want_indexed_in
-from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource, Title, TitleSource
+from memforest_core.ingest.refresh.records import (
+    ChildText,
+    NodeArtifact,
+    ReadyNode,
+    StoredSummary,
+    SummarySource,
+    Title,
+    TitleSource,
+)
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
@@ -222,6 +230,12 @@ class RefreshRows(VectorRows):
             id_: ChildText(shown, vectors.get((forest, text_hash(embedded))), count_terms(searched), 1, embedded)
             for id_, (forest, shown, embedded, searched) in drafts.items()
         }
+
+    def stored_summaries(self, nodes: Sequence[NodeId]) -> dict[UUID, StoredSummary]:
+        s = m.NodeSummary
+        own = (s.tenant_id == self._tenant, among(s.node_id, nodes))
+        found = self._db.execute(sa.select(s.node_id, s.input_hash, s.text_, s.source).where(*own))
+        return {row[0]: StoredSummary(bytes(row[1]), row[2], SummarySource(row[3])) for row in found}
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Summaries already made from the same inputs."""

@@ -112,8 +112,9 @@ class RefreshService:
             claimed()
             with self._open_rows(tenant) as rows:
                 # Children may be newer than the claim: a writer that changes one raises the version of its parent.
-                children = rows.children_of([node.id for node in nodes], self._embedder.model)
-                nodes = [replace(node, children=tuple(children[node.id])) for node in nodes]
+                ids = [node.id for node in nodes]
+                children, stored = rows.children_of(ids, self._embedder.model), rows.stored_summaries(ids)
+                nodes = [replace(node, children=tuple(children[node.id]), stored=stored.get(node.id)) for node in nodes]
                 shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
                 paid = rows.paid_summaries(shown) if shown else {}
                 scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
@@ -274,13 +275,16 @@ class RefreshService:
             return list(threads.map(make, nodes))
 
     def _free(self, node: ReadyNode, paid: Mapping[bytes, str]) -> Written | None:
-        """A text for which no model is called: the only child's, the children's joined, one that a model wrote before,
-        one of rules, or what a model would read where that fits."""
+        """A text for which no model is called: the only child's, the children's joined, the one that the node has of
+        the same inputs, one that a model wrote before, one of rules, or what a model would read where that fits."""
         texts, budget = [child.text for child in node.children if child.text], self._settings.budget_chars
         if len(texts) <= 1:
             return Written(texts[0] if texts else "", SummarySource.PASSED)
         if len(joined := "\n".join(texts)) <= budget:
             return Written(joined, SummarySource.JOINED)
+        # No matter whether the cache has it: bundles don't carry that.
+        if node.stored is not None and node.stored.key == self._key(node.children):
+            return Written(node.stored.text, node.stored.source)
         if not self._summarizer.paid:
             return None
         shown = self._shown(node)

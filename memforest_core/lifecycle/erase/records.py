@@ -96,9 +96,15 @@ class Removed:
     """When the turns were said, and those that the candidates rested on."""
 
 
+def _ordinals_in(text: str) -> tuple[int, ...]:
+    """Earlier versions wrote runs of ordinals as spans: "0-2,7"."""
+    spans = [span.partition("-") for span in text.split(",")]
+    return tuple(ordinal for first, _, last in spans for ordinal in range(int(first), int(last or first) + 1))
+
+
 _ARGUMENTS: Mapping[str, tuple[str, Callable[[Any], str | int], Callable[[Any], object]]] = {
     "target": ("target", str, Target),
-    "ordinals": ("turns", lambda given: ",".join(map(str, given)), lambda text: tuple(map(int, text.split(",")))),
+    "ordinals": ("turns", lambda given: ",".join(map(str, given)), _ordinals_in),
     "speaker": ("speaker", str, str),
     "session": ("session", str, lambda text: SessionId(UUID(text))),
     "fact": ("fact", str, lambda text: FactId(UUID(text))),

@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
+from memforest_core.errors import ModelUnavailable
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.token_vectors import TokenVectors
 
@@ -136,6 +137,8 @@ class _Call(Generic[Row]):
         self.rows: list[Row | None] = [None] * len(tokens)
         self.missing = len(tokens)
         self.error: BaseException | None = None
+        self.shared = False
+        """Whether texts of other callers were in the run that failed."""
         self.ready = threading.Event()
 
 
@@ -164,7 +167,8 @@ class Batches(Generic[Row]):
         self._came = count()
 
     def rows(self, tokens: Sequence[Ids], *, urgent: bool) -> list[Row]:
-        """One row per token list, in order; urgent rows go before all others that wait. Raises what the run raised."""
+        """One row per token list, in order; urgent rows go before all others that wait. Raises what the run raised, or
+        ModelUnavailable if texts of other callers were in it: whose fault it was is unknown."""
         if not tokens:
             return []
         call: _Call[Row] = _Call(tokens)
@@ -179,6 +183,8 @@ class Batches(Generic[Row]):
             for _ in range(-(-lengths.count(length) // self._fitting(length))):
                 self._pool.submit(self._run_next)
         call.ready.wait()
+        if call.shared:
+            raise ModelUnavailable("The embedding model failed on a batch shared with other texts.") from call.error
         if call.error is not None:
             raise call.error
         return cast("list[Row]", call.rows)
@@ -204,6 +210,7 @@ class Batches(Generic[Row]):
             return
         found: Sequence[Row | None] = [None] * len(taken)
         failed: BaseException | None = None
+        shared = any(call is not taken[0][1] for _, call, _ in taken)
         try:
             found = self._run([call.tokens[position] for _, call, position in taken])
         except BaseException as error:  # noqa: BLE001 - raised to the callers that wait
@@ -211,7 +218,8 @@ class Batches(Generic[Row]):
         with self._lock:
             for row, (_, call, position) in zip(found, taken, strict=True):
                 call.rows[position] = row
-                call.error = call.error or failed
+                if failed is not None and call.error is None:
+                    call.error, call.shared = failed, shared
                 call.missing -= 1
                 if call.missing == 0:
                     call.ready.set()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.errors import ModelUnavailable
 from memforest_core.models.embedders.batching import Batches, Ids
 
 Vector = NDArray[np.float32]
@@ -82,6 +83,7 @@ def test_callers_share_a_batch_and_questions_go_first() -> None:
 
 
 def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
+    """Given a run that failed, then its only caller gets the error, and callers that shared it one to try again."""
     run = Recorder()
     shared = batches(run)
     with ThreadPoolExecutor(8) as threads:
@@ -95,7 +97,10 @@ def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
         assert first.result()[0][0] == 1.0
         assert other.result()[0][0] == 15.0
         errors = [future.exception(timeout=5) for future in broken]
-    assert [type(error) for error in errors] == [MemoryError, MemoryError]
+        alone = threads.submit(shared.rows, [[-1], [-1, 4]], urgent=False).exception(timeout=5)
+    assert [(type(error), type(error and error.__cause__)) for error in errors] == [(ModelUnavailable, MemoryError)] * 2
+    assert errors[0] is not errors[1]
+    assert type(alone) is MemoryError
 
 
 def test_nothing_in_nothing_out() -> None:

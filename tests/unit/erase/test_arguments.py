@@ -55,6 +55,10 @@ def test_a_target_is_stored_whole(scope: Scope) -> None:
     assert all(isinstance(value, str | int) for value in arguments.values())
 
 
+def test_ordinals_that_an_earlier_version_wrote_as_spans_are_read() -> None:
+    assert scope_of(task({"target": "turns", "turns": "0-2,7,9-10"})).ordinals == (0, 1, 2, 7, 9, 10)
+
+
 def test_a_task_that_names_nothing_erases_nothing() -> None:
     for damaged in (task({}), task({"target": "owner"}, forest=None)):
         with pytest.raises(InvariantViolated):

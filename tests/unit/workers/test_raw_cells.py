@@ -39,6 +39,21 @@ def test_a_batch_is_indexed_by_one_thread_while_others_go_on() -> None:
     assert woken == [ACME]
 
 
+def test_the_thread_that_is_at_it_wakes_those_who_came_for_the_rest() -> None:
+    """Given a slow batch, when a task of another thread ends, then it does not wait, and a wake-up follows the batch."""
+    woken: list[TenantId] = []
+
+    def index(_: TenantId) -> int:
+        with ThreadPoolExecutor(1) as pool:
+            assert not pool.submit(raw.index_rest, ACME).result(timeout=1)
+        assert woken == []
+        return 1
+
+    raw = RawCells(index, BATCH, woken.append)
+    assert raw.index(TenantId("beta")) == 1
+    assert woken == [ACME]
+
+
 def test_no_cell_is_overlooked_by_many_threads() -> None:
     """Given threads that commit a cell and look, when messages are answered by another look, then all are indexed."""
     left, lock, messages = [0], threading.Lock(), threading.Semaphore(0)

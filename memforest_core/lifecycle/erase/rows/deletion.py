@@ -148,7 +148,10 @@ class RemainingRows(BatchRows):
                 where.append(~table.deleted)
             name = sa.literal(f"{table.__tablename__}.{column.key}")
             counts.append(sa.select(name, sa.func.count()).select_from(table).where(*where))
-        return Counter({str(row[0]): int(row[1]) for row in self._db.execute(sa.union_all(*counts))})
+        found: Counter[str] = Counter()
+        for row in self._db.execute(sa.union_all(*counts)):
+            found[str(row[0])] += int(row[1])
+        return found
 
 
 STEPS = "steps"

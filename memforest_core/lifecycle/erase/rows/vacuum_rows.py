@@ -49,6 +49,8 @@ _MAY = sa.text("""
 # VACUUM skips what it may not or can't have, with a warning: that it was done is seen by its time.
 _LAST = sa.text("SELECT max(last_vacuum) FROM pg_stat_all_tables WHERE relid = CAST(:name AS regclass)")
 
+_OWNS_DATABASE = sa.text("SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()")
+
 _DONE_SINCE = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance
                     WHERE tenant_id = :t AND kind = 'vacuum' AND state = 'done'
@@ -93,12 +95,14 @@ def vacuumed_since(engine: sa.Engine, tenant: TenantId, moment: datetime) -> boo
 def vacuum_now(settings: DatabaseSettings, *, full: bool) -> Sequence[str]:
     """Vacuum all tables with tenants' rows as their owner; the names of those tables.
 
-    ``full`` rewrites each table and its indexes, so that no byte of a deleted row is left in their files; meanwhile the
-    table can't be read or written. Raises InvalidSettings for a role that may not vacuum, StoreUnavailable.
+    ``full`` rewrites each table and its indexes, so that no byte of a deleted row is left in their files, and the
+    planner's statistics too if the role owns the database; meanwhile the table can't be read or written. Raises
+    InvalidSettings for a role that may not vacuum, StoreUnavailable.
     """
     with opened_owner(settings) as engine, store_errors(), autocommitting(engine) as connection:
         if not all(connection.scalar(_MAY, {"name": name}) for name in TABLES):
             raise InvalidSettings("Name the owner of the tables in MEMFOREST_DATABASE__MIGRATION_URL.")
-        for name in TABLES:
+        statistics = ["pg_catalog.pg_statistic"] if full and connection.scalar(_OWNS_DATABASE) else []
+        for name in (tables := [*TABLES, *statistics]):
             connection.exec_driver_sql(f"VACUUM ({'FULL' if full else 'INDEX_CLEANUP ON'}) {name}")
-    return TABLES
+    return tables
