@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from memforest_core.client.api import MemForest as _MemForest
 from memforest_core.client.handles import SessionHandle
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import Evidence, RecallResult
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_messages, checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import Settings, load_default_config
 
@@ -45,9 +45,8 @@ class MemForest:
         return self._memory.ingest(user_id, session_id, turns, wait="facts")
 
     def ingest_parallel(self, requests: Sequence[Mapping[str, object]]) -> list[SessionHandle]:
-        """Store many {user_id, session_id, turns} and wait for their facts."""
-        sessions = [tuple(_field(request, name) for name in ("user_id", "session_id", "turns")) for request in requests]
-        return self._memory.ingest_many(sessions, wait="facts")  # type: ignore[arg-type]  # checked when it is stored
+        """Store many {user_id, session_id, turns} once the form of all is checked, and wait for their facts."""
+        return self._memory.ingest_many([_session(request) for request in requests], wait="facts")
 
     def query(self, user_id: str, question: str, k: int = 10, mode: str | None = None) -> QueryResult:
         """Recall evidence for a question."""
@@ -71,6 +70,13 @@ class MemForest:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _session(request: Mapping[str, object]) -> tuple[str, str, Sequence[TurnInput]]:
+    owner, session = (checked_name(_field(request, name), name) for name in ("user_id", "session_id"))
+    turns = cast(Sequence[TurnInput], _field(request, "turns"))
+    checked_messages(turns)
+    return owner, session, turns
 
 
 def _field(request: Mapping[str, object], name: str) -> object:

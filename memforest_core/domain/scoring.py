@@ -83,10 +83,3 @@ def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> lis
     if total <= 0.0:
         return [0.0] * len(texts)
     return [sum(rarity[term] for term in terms) / total for terms in held]
-
-
-def same_words(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two sets of terms say the same: their intersection over their union reaches ``SAME_WORDS``."""
-    if not one or not other:
-        return False
-    return len(one & other) >= SAME_WORDS * len(one | other)

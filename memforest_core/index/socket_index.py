@@ -190,6 +190,8 @@ log = structlog.get_logger(__name__)
 
 CONNECTIONS = 256
 """Connections open concurrently, each with a thread for its request; more are refused at once."""
+AT_ONCE = 8
+"""Requests read and answered concurrently: only their bodies are in memory."""
 READ_TIMEOUT_S = 10.0
 """A client that sends nothing for this long is left."""
 STOP_POLL_S = 0.1
@@ -198,7 +200,7 @@ STOP_POLL_S = 0.1
 class SocketServer:
     """Serves ``index`` at ``path``, a Unix domain socket in a directory that only this user can enter.
 
-    The size of a request and the connections are bounded.
+    The size of a request, the connections and the requests in memory are bounded.
     """
 
     def __init__(self, index: VectorIndex, path: Path) -> None:
@@ -227,6 +229,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, path: str, index: VectorIndex) -> None:
         super().__init__(path, _Handler)
         self.index = index
+        self.answering = threading.BoundedSemaphore(AT_ONCE)
         self._open: set[Any] = set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -267,7 +270,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not size.isdecimal() or int(size) > MAX_BODY:
             status, answer = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _refused(TOO_LARGE, f"send at most {MAX_BODY} bytes")
         else:
-            status, answer = self._answer(self.rfile.read(int(size)))
+            with self.server.answering:
+                status, answer = self._answer(self.rfile.read(int(size)))
         self.send_response(status)
         self.end_headers()
         self.wfile.write(answer)

@@ -23,6 +23,7 @@ from memforest_core.recall.candidates import Scope
 from memforest_core.recall.deliver import Deliverer
 from memforest_core.recall.plan import ModeTimes, Planner, choose_mode, no_chat_model
 from memforest_core.recall.question import Question, parse_question
+from memforest_core.recall.records import SaidTurn
 from memforest_core.recall.request import (
     Bounds,
     Range,
@@ -142,11 +143,7 @@ class RecallService:
         zone = ZoneInfo(scopes[0].forest.time_zone if scopes else "UTC")
         planner = Planner(request.timestamp(zone), self.chat, self.prompts)
         degraded: list[str] = []
-        if turns:
-            with clock.stage("rewrite"):
-                completed = planner.completed(request.question.text, turns)
-            if completed != request.question.text:
-                request = replace(request, question=parse_question(completed))
+        request = _completed(request, turns, planner, clock)
         with clock.stage("embed"):
             embedded = self._embed(request.question, degraded) if given is None else None
         dense: DenseVector | None = given if embedded is None else embedded.vectors[0]
@@ -290,6 +287,15 @@ class RecallService:
         except (ModelUnavailable, ModelRejected):
             degraded.append("The embedding model is unavailable: answered by words alone.")
             return None
+
+
+def _completed(request: Request, turns: Sequence[SaidTurn], planner: Planner, clock: Clock) -> Request:
+    """The request with its question completed by the turns before it."""
+    if not turns:
+        return request
+    with clock.stage("rewrite"):
+        completed = planner.completed(request.question.text, turns)
+    return request if completed == request.question.text else replace(request, question=parse_question(completed))
 
 
 def _span(about: Range) -> TimeSpan:

@@ -16,6 +16,7 @@ from memforest_core import MemForest
 from memforest_core.client.artifact import MemForest as ArtifactMemForest
 from memforest_core.client.artifact import load_default_config
 from memforest_core.client.embedded.directory import DataDirectoryInUse, UsedAfterFork
+from memforest_core.errors import InvalidInput
 from memforest_core.settings import load_settings
 
 MOVES = [
@@ -45,6 +46,11 @@ def test_the_artifacts_quick_start_runs_with_other_imports(tmp_path: Path) -> No
         result = forest.query("alice", "Where did Bob live before moving to Miami?")
         assert any("Davis" in fact.text for fact in result.top_facts)
         forest.save("alice")
+        sent = {"user_id": "carl", "session_id": "s1", "turns": MOVES}
+        for bad in ({"user_id": 7}, {"session_id": " "}, {"turns": "text"}, {"turns": ["text"]}):
+            with pytest.raises(InvalidInput):
+                forest.ingest_parallel([sent, {**sent, **bad}])
+        assert not forest.query("carl", "Where did Bob move in May?").recalled.owner_known
         forest.ingest_parallel(
             [
                 {"user_id": "alice", "session_id": "s1", "turns": MOVES[:1]},

@@ -153,18 +153,14 @@ def ingest(
         items = _items(found, chunks, owner, session, columns or [], None if file == "-" else Path(file))
         report = Report(found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
-            sessions: list[tuple[str, str]] = []
             names = {} if display_name is None else {owner: display_name}
-            for handle in _handed_over(items, store.client, report, names, time_zone, backfill, timeout):
-                if report.waited != "none":
-                    sessions.append((handle.owner, handle.session_id))
+            handles = _handed_over(items, store.client, report, names, time_zone, backfill, timeout)
+            sessions = [(handle.owner, handle.session_id) for handle in handles if report.waited != "none"]
             for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
                 store.client.wait(*accepted, report.waited, timeout)
             if report.accepted:
                 report.warnings = store.inspection.system(store.tenant).warnings
     _print(report, as_json)
-    if report.failed:
-        raise typer.Exit(Exit.REFUSED)
 
 
 @contextmanager
@@ -274,9 +270,16 @@ def _handed_over(
 
 
 def _print(report: Report, as_json: bool) -> None:
+    """Print it, and exit with a code that says so when something failed."""
     if as_json:
         print_json(report)
-        return
+    else:
+        _print_lines(report)
+    if report.failed:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _print_lines(report: Report) -> None:
     for bad in report.errors:
         place = f"line {bad.line}" if bad.line is not None else f"item {bad.item}"
         session = f" ({printable(bad.session_id)})" if bad.session_id is not None else ""

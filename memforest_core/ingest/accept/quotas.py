@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
@@ -22,8 +23,8 @@ NEAR = 0.9
 BACKFILL_SHARE = 0.8
 """What a bulk import may take of the queue: the rest is for live sessions."""
 DAY_S = 86_400.0
-RETRY_S = 5.0
-"""Seconds until a retry while the queue is full."""
+RETRY_S = (5.0, 15.0)
+"""Seconds until a retry while the queue is full, at random between these: not all clients come back together."""
 LONGEST_DAY_RETRY_S = 3_600.0
 MAX_TENANTS = 10_000
 """Tenants whose counts are cached; with more, all counts are dropped and made again."""
@@ -60,10 +61,11 @@ class Quotas:
         most, per_day = self._limits(used.limits)
         allowed = int(share * most) or 1
         if used.waiting >= allowed:
+            wait = random.uniform(*RETRY_S)  # noqa: S311 - jitter, no secret
             raise QuotaExceeded(
                 f"About {used.waiting} cells of the tenant wait for extraction and {allowed} may{whom}: send it again"
-                f" in {RETRY_S:.0f} s.",
-                retry_after=RETRY_S,
+                f" in {wait:.0f} s.",
+                retry_after=wait,
             )
         if per_day is not None and used.turns >= per_day:
             wait = min(max(DAY_S - used.oldest_s, 1.0), LONGEST_DAY_RETRY_S)

@@ -63,7 +63,7 @@ def chatgpt(value: Value, owner: str | None) -> Iterator[Item]:
 def _shown(conversation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
     """The messages from the root to the current node, by their nodes. Raises InvalidInput."""
     nodes = mapping_of(conversation.get("mapping"), "The conversation's mapping")
-    key = conversation.get("current_node")
+    key = conversation.get("current_node") or _only_leaf(nodes)
     if nodes and key not in nodes:
         raise bad_item("The conversation's current_node is not in its mapping.")
     path: dict[str, Mapping[str, object]] = {}
@@ -74,6 +74,15 @@ def _shown(conversation: Mapping[str, object]) -> list[tuple[str, Mapping[str, o
         key = path[key].get("parent")
     said = ((key, node["message"]) for key, node in reversed(path.items()) if node.get("message") is not None)
     return [(key, mapping_of(message, "A message")) for key, message in said]
+
+
+def _only_leaf(nodes: Mapping[str, object]) -> str | None:
+    """The last message where there is one branch only; None in a circle. Raises InvalidInput."""
+    parents = {node.get("parent") for node in nodes.values() if isinstance(node, dict)}
+    leaves = [key for key in nodes if key not in parents]
+    if len(leaves) > 1:
+        raise bad_item("The conversation has several branches, and no current_node says which one is shown.")
+    return leaves[0] if leaves else None
 
 
 def _turn(node: str, message: Mapping[str, object], more: Mapping[str, object]) -> list[TurnInput]:

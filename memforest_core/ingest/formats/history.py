@@ -144,7 +144,8 @@ class Columns:
 
     def turns(self, row: Mapping[str, object], where: str) -> list[TurnInput]:
         """The turns of a message: none for one without words, several for a very long one. Raises InvalidInput."""
-        given = str(self.value("role", row) or "user").strip()
+        named = self.value("role", row)
+        given = "user" if named is None else str(named).strip()
         role = self.roles.get(given.lower()) or ROLES.get(given.lower())
         if role is None:
             raise bad_item(f"{where}: nothing says what role {given!r:.40} is: give --map 'role:{given[:40]}=user'.")

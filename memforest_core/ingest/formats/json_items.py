@@ -17,6 +17,7 @@ LOOK_AHEAD = 2**16
 """Bytes in which a first line must have ended."""
 
 _BLANK = re.compile(r"[ \t\n\r]*")
+_MARK = re.compile(r'\\(?:.|\Z)|["{}\[\],]', re.DOTALL)
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """What bytes are decoded to that are no UTF-8; valid UTF-8 never is."""
 _DECODER = json.JSONDecoder()
@@ -38,9 +39,9 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[Value | Refused]:
     """The items of a list, the objects of a file with one a line, or a single object. ``under`` names the keys of an
-    object (a page of an export) whose list's items are meant. A line that is no JSON, or an item that is no UTF-8, is
-    refused by its position and the others go on; where a list or an object over several lines is broken, that ends the
-    file."""
+    object (a page of an export) whose list's items are meant. A line, or an item of a list, that is no JSON or no UTF-8
+    is refused by its position and the others go on; where a comma between items is missing, or an object over several
+    lines is broken, that ends the file."""
     coming, start, names = iter(chunks), b"", tuple(under)
     for chunk in coming:
         start += chunk
@@ -110,8 +111,8 @@ class _Document:
         self._at = 0
 
     def values(self) -> Iterator[object]:
-        """Each value, and the items of each list; an error in place of one that is no UTF-8. Raises InvalidInput where
-        the file can't be followed any further."""
+        """Each value, and the items of each list; an error in place of an item that can't be read. Raises InvalidInput
+        where the file can't be followed any further."""
         while char := self._next():
             if char != "[":
                 yield self._value()
@@ -119,7 +120,7 @@ class _Document:
             self._at += 1
             mark = "]" if self._next() == "]" else ","
             while mark != "]":
-                yield self._value()
+                yield self._item()
                 mark = self._next()
                 if not mark:
                     raise bad_item("The file ends inside its list: it is not whole.")
@@ -127,6 +128,40 @@ class _Document:
                     raise bad_item("Before this there is no comma: the list can't be followed from here on.")
                 self._at += mark == ","
             self._at += 1
+
+    def _item(self) -> object:
+        """A list's item that begins here, or the error that it can't be read. Raises InvalidInput without an end."""
+        try:
+            return self._value()
+        except InvalidInput as error:
+            self._skip()
+            if self._next():
+                return error
+            raise InvalidInput(f"{error.message} Nothing from here on can be read.", code=error.code) from None
+
+    def _skip(self) -> None:
+        """Go on to the comma or bracket behind an item, found by counting brackets outside of strings."""
+        depth, quoted = 0, False
+        while True:
+            mark = ""
+            for found in _MARK.finditer(self._text, self._at):
+                mark = found[0]
+                if mark == '"':
+                    quoted = not quoted
+                elif quoted or mark.startswith("\\"):
+                    continue
+                elif mark in "[{":
+                    depth += 1
+                elif depth == 0 and mark in ",]":
+                    self._at = found.start()
+                    return
+                elif depth > 0 and mark in "]}":
+                    depth -= 1
+            # A backslash whose character is in the next chunk is read again with it.
+            self._at = len(self._text) - (mark == "\\")
+            if not self._more():
+                self._at = len(self._text)
+                return
 
     def _value(self) -> object:
         """The value that begins here, or the error that it is no UTF-8. Raises InvalidInput."""
@@ -148,11 +183,12 @@ class _Document:
             except (ValueError, RecursionError) as error:
                 raise _no_json(error) from None
             else:
-                # A number may go on in the next chunk.
-                if end < len(self._text) or not self._more():
+                # A number may go on in the next chunk, also with the end of its exponent.
+                length = end - self._at
+                if end + _LONGEST_WORD <= len(self._text) or not self._more():
                     break
-        start, self._at = self._at, end
-        if not self._text.isascii() and _NO_UTF8.search(self._text, start, end):
+        start, self._at = self._at, self._at + length
+        if not self._text.isascii() and _NO_UTF8.search(self._text, start, self._at):
             return InvalidInput("Encode the file as UTF-8.", code="invalid_json")
         return content
 

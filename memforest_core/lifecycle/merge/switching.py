@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -39,44 +38,46 @@ from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
 
 PAGE = 2_000
-"""Facts of the target compared at once. The index does not help: what was just merged is not indexed yet."""
+"""Facts of each forest compared at once. The index does not help: what was just merged is not indexed yet."""
 
 
 def near_duplicates(
     rows: MergeRows, model: str, source: ForestId, target: ForestId, threshold: float
 ) -> dict[FactId, FactId]:
     """For facts of the source the closest mergeable fact of the target, at least as close as ``threshold`` (cosine)."""
-    theirs: list[FactId] = []
-    mine = [
-        (ids, vectors, np.empty((len(ids), 0), np.float32), np.empty((len(ids), 0), np.int64))
-        for ids, vectors in rows.vector_pages(source, model, PAGE)
-    ]
-    for others, known in rows.vector_pages(target, model, PAGE) if mine else ():
-        if known.shape[1] == mine[0][1].shape[1]:
-            mine = [(ids, vectors, *_nearest(vectors @ known.T, len(theirs), *best)) for ids, vectors, *best in mine]
-            theirs += others
     twins: dict[FactId, FactId] = {}
-    for ids, _, scores, columns in mine:
-        order = np.argsort(-scores, axis=1, kind="stable")
-        ranked = {
-            id_: [theirs[columns[row, at]] for at in order[row] if scores[row, at] >= threshold]
-            for row, id_ in enumerate(ids)
-        }
-        ranked = {id_: others for id_, others in ranked.items() if others}
-        said = rows.statements([*ranked, *{other for others in ranked.values() for other in others}])
-        for id_, others in ranked.items():
-            alike = (other for other in others if {id_, other} <= said.keys() and mergeable(said[other], said[id_]))
+    for ids, vectors in rows.vector_pages(source, model, PAGE):
+        close: list[list[tuple[float, FactId]]] = [[] for _ in ids]
+        for others, known in rows.vector_pages(target, model, PAGE):
+            if known.shape[1] == vectors.shape[1]:
+                note_nearest(close, vectors, others, known, threshold)
+        some = [id_ for id_, found in zip(ids, close, strict=True) if found]
+        said = rows.statements([*some, *{other for found in close for _, other in found}])
+        for id_, found in zip(ids, close, strict=True):
+            alike = (other for _, other in found if {id_, other} <= said.keys() and mergeable(said[other], said[id_]))
             if (twin := next(alike, None)) is not None:
                 twins[id_] = twin
     return twins
 
 
-def _nearest(scores: Vectors, first: int, *best: Any) -> tuple[Vectors, Any]:
-    """Of each row the highest scores so far and the columns of their facts; these begin with column ``first``."""
-    columns = np.broadcast_to(np.arange(first, first + scores.shape[1]), scores.shape)
-    both = np.concatenate([best[0], scores], axis=1), np.concatenate([best[1], columns], axis=1)
-    top = np.argpartition(-both[0], min(NEAR_LIMIT, both[0].shape[1]) - 1, axis=1)[:, :NEAR_LIMIT]
-    return np.take_along_axis(both[0], top, axis=1), np.take_along_axis(both[1], top, axis=1)
+def note_nearest(
+    close: list[list[tuple[float, FactId]]],
+    vectors: Vectors,
+    others: Sequence[FactId],
+    known: Vectors,
+    threshold: float,
+) -> None:
+    """Put the nearest of these other facts among the ``NEAR_LIMIT`` that are ``close`` to each vector, best first as
+    (negative cosine, id): of equally near ones the lower id, in whatever order they come."""
+    # By id, so that of equal columns the first is the one wanted.
+    order = sorted(range(len(others)), key=others.__getitem__)
+    scores = vectors @ known[order].T
+    least = scores.shape[1] - min(NEAR_LIMIT, scores.shape[1])
+    hits = scores >= np.maximum(np.partition(scores, least, axis=1)[:, least, None], threshold)
+    for row in np.flatnonzero(hits.any(axis=1)).tolist():
+        columns = np.flatnonzero(hits[row])
+        best = columns[np.argsort(-scores[row, columns], kind="stable")[:NEAR_LIMIT]].tolist()
+        close[row] = sorted([*close[row], *((-float(scores[row, at]), others[order[at]]) for at in best)])[:NEAR_LIMIT]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index import socket_index as serving
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.socket_index import (
+    AT_ONCE,
     CONNECTIONS,
     MAX_BODY,
     Refused,
@@ -32,6 +33,7 @@ from memforest_core.index.socket_index import (
 )
 from tests.contract.index.builders import ACME, DIMENSION, MODEL
 from tests.harness.stack import copy_index
+from tests.harness.timing import until
 
 SEARCH = (
     b'{"queries": [{"vector": {"indices": [1], "values": [1.0]}, "filter": {"tenant": "acme", "forest_id":'
@@ -171,6 +173,30 @@ def test_the_index_of_a_node_that_hangs_is_unavailable(owner: EdgeIndex, place: 
         assert requested.result(10) == 7
         closing.result(10)
     impatient.close()
+
+
+def test_only_some_requests_are_in_memory_at_once(owner: EdgeIndex, place: Path) -> None:
+    """Given more callers than may be answered concurrently, then the others wait, and all are answered."""
+    going_on, lock = threading.Event(), threading.Lock()
+    inside: list[int] = []
+
+    class Still(EdgeIndex):
+        def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+            with lock:
+                inside.append(1)
+            going_on.wait(10)
+            return 7
+
+    owner.__class__ = Still
+    server = SocketServer(owner, place)
+    with ThreadPoolExecutor(AT_ONCE + 2) as threads:
+        answers = [threads.submit(client(place).count, ACME) for _ in range(AT_ONCE + 2)]
+        until(lambda: len(server._server._open) == AT_ONCE + 2 and len(inside) >= AT_ONCE)
+        time.sleep(0.2)
+        assert len(inside) == AT_ONCE
+        going_on.set()
+        assert [each.result(10) for each in answers] == [7] * (AT_ONCE + 2)
+    server.close()
 
 
 def test_a_request_that_crashes_is_logged_by_place_and_the_next_is_served(owner: EdgeIndex, place: Path) -> None:

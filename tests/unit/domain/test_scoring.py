@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.scoring import Scores, coverage, floor_of, fused, same_words, scaled
+from memforest_core.domain.scoring import Scores, coverage, floor_of, fused, scaled
 from tests.harness.weights import weights
 
 
@@ -81,13 +81,3 @@ class TestCoverage:
 
     def test_a_question_without_terms_covers_nothing(self) -> None:
         assert coverage(set(), [{"dog"}]) == [0.0]
-
-
-class TestSameWords:
-    def test_paraphrases_share_nearly_all_terms(self) -> None:
-        words = frozenset(str(number) for number in range(10))
-        assert same_words(words, words - {"0"})
-        assert not same_words(words, words - {"0", "1"})
-
-    def test_texts_without_terms_are_never_the_same(self) -> None:
-        assert not same_words(frozenset(), frozenset())

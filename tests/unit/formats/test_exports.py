@@ -198,6 +198,15 @@ def test_the_shown_branch_becomes_a_session() -> None:
     answer = {"role": "assistant", "content": "Green or black?", "id": "last", "timestamp": 54}
     titled = drinks | {"metadata": {"title": "Tea"}}
     assert items(chatgpt, raw, owner="ann") == [Converted(1, "ann", "c1", [titled, answer], 50.5)]  # type: ignore[list-item]
+
+
+def test_without_a_current_node_the_only_branch_is_read() -> None:
+    nodes = ("a", None, message("user", "I drink tea.")), ("b", "a", message("assistant", "Green or black?"))
+    (found,) = sessions(chatgpt, chat(*nodes, current=None), owner="ann")
+    assert [turn["content"] for turn in found.turns] == ["I drink tea.", "Green or black?"]
+    forked = chat(*nodes, ("c", "a", message("assistant", "Noted.")), current=None)
+    (refused,) = items(chatgpt, forked, owner="ann")
+    assert isinstance(refused, Refused) and "several branches" in refused.error.message
     older = chat(("last", None, message("user", "Hi.")), id="c9", conversation_id=None)
     assert [one.session_id for one in sessions(chatgpt, older, owner="ann")] == ["c9"]
 

@@ -112,6 +112,15 @@ def test_names_and_roles_are_mapped() -> None:
     assert "role:ship=user" in refused.error.message
 
 
+@pytest.mark.parametrize("role", [0, ""])
+def test_only_a_message_without_a_role_is_the_users(role: object) -> None:
+    rows = [{"session_id": "s1", "role": role, "content": "I row."}]
+    [refused] = read(rows)
+    assert isinstance(refused, Refused) and f"role {str(role)!r}" in refused.error.message
+    assert one(read(rows, f"role:{role}=assistant")).turns == [{"role": "assistant", "content": "I row."}]
+    assert one(read([{**rows[0], "role": None}])).turns == [{"role": "user", "content": "I row."}]
+
+
 @pytest.mark.parametrize("given", ["content", "content=", "colour=red", "role:x=captain"])
 def test_a_mapping_that_says_nothing_is_refused(given: str) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -53,6 +53,26 @@ def test_a_list_is_read_as_it_is_wherever_it_is_cut(
     assert list(json_items(cut(raw, cuts))) == [Value(number, one) for number, one in enumerate(values, 1)]
 
 
+@settings(max_examples=150)
+@given(
+    before=st.lists(JSON, max_size=2),
+    broken=JSON,
+    after=st.lists(JSON, max_size=2),
+    cuts=st.lists(st.integers(0, 10_000), max_size=30),
+)
+def test_a_broken_item_takes_no_other_along_wherever_it_is_cut(
+    before: list[object], broken: object, after: list[object], cuts: list[int]
+) -> None:
+    """Given a list with an item that is no JSON, when its bytes come in any parts, then all others are read."""
+    items = [*map(json.dumps, before), f"[{json.dumps(broken)}, tru]", *map(json.dumps, after)]
+    # A first line, so that the parts are not put together before they are read.
+    read = list(json_items(chain([b"[\n"], cut(f"{', '.join(items)}]".encode(), cuts))))
+    refused = read.pop(len(before))
+    assert isinstance(refused, Refused) and refused.position == len(before) + 1
+    numbers = [*range(1, len(before) + 1), *range(len(before) + 2, len(items) + 1)]
+    assert read == [Value(number, one) for number, one in zip(numbers, before + after, strict=True)]
+
+
 @pytest.mark.parametrize(
     "raw, read",
     [
@@ -86,8 +106,13 @@ def test_pages_are_opened(raw: bytes, read: list[object]) -> None:
 @pytest.mark.parametrize(
     "raw, read",
     [
-        (b'[{"a": 1}, {"b": x}, {"c": 3}]', [{"a": 1}, (2, "invalid_json")]),
-        (b"[1, , 3]", [1, (2, "invalid_json")]),
+        (b'[{"a": 1}, {"b": x, "]}": "},\\"{"}, {"c": 3}]', [{"a": 1}, (2, "invalid_json"), {"c": 3}]),
+        (
+            b"[1, , 3, tru, [5, {}, -], 6, x]",
+            [1, (2, "invalid_json"), 3, (4, "invalid_json"), (5, "invalid_json"), 6, (7, "invalid_json")],
+        ),
+        (b'[{\\"a\\": "x, y"}, 2]', [(1, "invalid_json"), 2]),
+        (b'[1, {"a": "x}, {"b": 2}, {"c": 3}]', [1, (2, "invalid_json")]),
         (b'[1, {"a": 2', [1, (2, "invalid_item")]),
         (b'[1, {"a": "\\', [1, (2, "invalid_item")]),
         (b"[1, 2", [1, 2, (3, "invalid_item")]),
@@ -100,8 +125,8 @@ def test_pages_are_opened(raw: bytes, read: list[object]) -> None:
             b'{"a": 1}\n{"a": \n{"b": "\xff"}\n[3',
             [{"a": 1}, (2, "invalid_json"), (3, "invalid_json"), (4, "invalid_json")],
         ),
-        (b"[" + b"9" * 5_000 + b", 2]", [(1, "invalid_json")]),
-        (b"[" + b"[" * 100_000 + b"]" * 100_000 + b", 2]", [(1, "invalid_json")]),
+        (b"[" + b"9" * 5_000 + b", 2]", [(1, "invalid_json"), 2]),
+        (b"[" + b"[" * 100_000 + b"]" * 100_000 + b", 2]", [(1, "invalid_json"), 2]),
         (b"<html>", [(1, "invalid_json")]),
     ],
 )
@@ -109,9 +134,25 @@ def test_what_is_no_json_is_refused_by_its_position(raw: bytes, read: list[objec
     assert contents(raw, size=3 if len(raw) < 100 else 1_000) == read
 
 
+@pytest.mark.parametrize("place", range(1, 9))
+def test_a_number_is_whole_wherever_it_is_cut(place: int) -> None:
+    number = b"5.82e+16"
+    assert list(json_items([b"[\n", number[:place], number[place:], b", 2]"])) == [Value(1, 5.82e16), Value(2, 2)]
+
+
 def test_an_item_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_ITEM_CHARS", 20)
     assert contents(b'[1, "' + b"x" * 100) == [1, (2, "invalid_item")]
+
+
+def test_an_item_that_is_too_long_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_ITEM_CHARS", 20)
+    assert contents(b'[1, ["' + b"x" * 2 * reader.LOOK_AHEAD + b'"], 3]') == [1, (2, "invalid_item"), 3]
+
+
+def test_where_no_end_is_found_the_message_says_that_the_rest_is_not_read() -> None:
+    *_, last = json_items([b'[1, {"a": "x}, {"b": 2}, {"c": 3}]'])
+    assert isinstance(last, Refused) and last.error.message.endswith("Nothing from here on can be read.")
 
 
 def test_memory_is_that_of_one_item() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId
+from memforest_core.ingest.reduce.canonical import NEAR_LIMIT
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
-from memforest_core.lifecycle.merge.switching import near_duplicates
+from memforest_core.lifecycle.merge.switching import near_duplicates, note_nearest
 from memforest_core.models.calls import Vectors
 from tests.harness.builders import statement
 
@@ -50,3 +51,14 @@ def test_the_closest_fact_that_says_the_same_is_the_twin(
 ) -> None:
     twins = near_duplicates(Rows(there, SAID | said), "model", SOURCE, TARGET, 0.93)
     assert twins == ({} if found is None else {MINE: found})
+
+
+@pytest.mark.parametrize("page", [3, 40])
+def test_of_equally_near_facts_those_with_the_lowest_ids_are_chosen_in_whatever_order_they_come(page: int) -> None:
+    ids = [FactId(UUID(int=number)) for number in np.random.default_rng(7).permutation(40).tolist()]
+    close: list[list[tuple[float, FactId]]] = [[], []]
+    vectors = np.array([[1, 0], [0, 1]], np.float32)
+    for at in range(0, len(ids), page):
+        some = ids[at : at + page]
+        note_nearest(close, vectors, some, np.repeat(vectors[:1], len(some), axis=0), 0.5)
+    assert close == [[(-1.0, FactId(UUID(int=number))) for number in range(NEAR_LIMIT)], []]

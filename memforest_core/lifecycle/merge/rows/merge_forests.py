@@ -157,9 +157,6 @@ class MergeRows(HiddenForestRows):
         found = self._db.execute(counted.group_by(f.forest_id)).all()
         return dict.fromkeys(forests, 0) | {ForestId(forest): count for forest, count in found}
 
-    def fact_count(self, forest: ForestId) -> int:
-        return self.fact_counts([forest])[forest]
-
     def statements(self, ids: Sequence[FactId]) -> Mapping[FactId, Statement]:
         """What these facts say, as far as they exist and are not superseded."""
         if not ids:
