@@ -318,6 +318,10 @@ def test_pins_are_seen_and_follow_a_correction(ines: Stack) -> None:
 def test_without_history_only_the_new_fact_is_left(ines: Stack) -> None:
     bergen = fact(ines, "Bergen")
     task = correction(ines).correct(ines.tenant, "ines", bergen, value="Oslo", erase=True, actor=ACTOR)
+    ines.runtime.reduce()
+    assert [each.kind for each in ines.services.operations.list(ines.tenant)] == ["correct"]
+    phases = [progress["phase"] for progress in steps(ines, correction(ines), task, {})]
+    assert phases == ["placing", "placed", "erasing"]
     ines.drive()
     ended = seen(ines, task)
     assert (ended.state, ended.progress["phase"]) == ("done", "erasing")

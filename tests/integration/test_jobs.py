@@ -222,7 +222,12 @@ def test_a_retry_counts_only_what_the_work_is_to_blame_for(pipeline: Stack, coun
     assert [(row.state, row.attempts, row.error_code) for row in pipeline.rows(WORK)] == [
         ("ready", attempts, "some_code")
     ] * 2
-    assert held(pipeline).attempts == attempts + 1
+    window = held(pipeline)
+    assert window.attempts == attempts + 1
+    with extracting(pipeline) as rows:
+        rows.retry_window(window, 60.0, counts=counts, code="some_code", text="A reason.")
+    assert claim(pipeline) is None
+    assert pipeline.services.jobs.waiting(WorkKind.EXTRACT) == []
 
 
 def test_a_split_window_comes_back_cell_by_cell(pipeline: Stack) -> None:
@@ -489,7 +494,7 @@ def polls_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[lis
 
 def test_each_of_many_tenants_has_its_turn_behind_the_live_lane(importing: Stack) -> None:
     """Given ten tenants at work, when each poll goes on after the one before, then after four polls of three all were
-    named, and one of more than there are names each once; when one of them speaks, then each poll names it first."""
+    named, and one of more than there are names each once; when one of them speaks, then each poll names it first; what is not due yet is not named."""
     names = {f"tenant-{number}" for number in range(10)}
     polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
     assert {len(poll) for poll in polls} == {3}
@@ -501,6 +506,12 @@ def test_each_of_many_tenants_has_its_turn_behind_the_live_lane(importing: Stack
     assert {poll[0] for poll in polls} == {"tenant-7"}
     assert all(len(set(poll)) == 3 for poll in polls)
     assert {tenant for poll in polls for tenant in poll} == names
+
+    importing.execute(
+        "UPDATE memforest.cell SET available_at = now() + interval '1 h' WHERE tenant_id IN ('tenant-3', 'tenant-7')"
+    )
+    polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
+    assert {tenant for poll in polls for tenant in poll} == names - {"tenant-3", "tenant-7"}
 
 
 def test_due_trees_are_named_by_turns_too(two_tenants: Stack) -> None:

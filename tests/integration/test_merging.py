@@ -216,6 +216,23 @@ def test_sources_take_no_sessions_until_it_is_done(forests: Stack) -> None:
     assert owners(forests) == dict.fromkeys(("alice", "bob", "robert"), "live")
 
 
+def test_every_step_can_be_taken_again(forests: Stack) -> None:
+    service, id_ = merging(forests), ask(forests, "bob", "alice", into="both")
+    progress: Numbers | None = {}
+    phases = []
+    while progress is not None and progress.get("phase") != "clear":
+        phases.append(progress.get("phase"))
+        after = service.step(forests.tenant, task_of(forests, id_), progress)
+        counts = forests.counts()
+        assert service.step(forests.tenant, task_of(forests, id_), progress) == after
+        assert forests.counts() == counts
+        progress = after
+    assert phases == [None, "merge", "merge", "end"]
+    finished(forests, id_)
+    assert owners(forests) == {"both": "live", "robert": "live"}
+    assert forests.broken() == {}
+
+
 def test_a_dry_run_counts_and_writes_nothing(forests: Stack) -> None:
     before, states = forests.counts(), owners(forests)
     planned = dict(finished(forests, ask(forests, "bob", "alice", into="both", dry_run=True)))

@@ -210,6 +210,14 @@ def test_a_turn_that_says_more_is_retained_and_named_unless_all_are_to_go(rested
     assert in_tables(rested, ["Globex", "Fido"]) == {}
 
 
+def test_turns_are_retained_when_only_facts_are_to_go(rested: Stack) -> None:
+    forgotten = rested.memory.forget("alice", "where I live", turns="none")
+    rested.drive()
+    assert [place.session_id for place in forgotten.left] == ["s0"]
+    assert not any("Oslo" in fact.text for fact in rested.memory.facts("alice").items)
+    assert rested.memory.turns("alice", "s0").items[0].content == "I live in Oslo."
+
+
 def test_forgetting_a_state_forgets_what_held_before_it(rested: Stack) -> None:
     """Else an address of years ago would be current."""
     remembered(rested, "alice", "I moved to Miami.")

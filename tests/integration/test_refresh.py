@@ -111,8 +111,11 @@ def refresh_all(pipeline: Stack, refresher: RefreshService) -> int:
     return total
 
 
-def test_children_come_before_their_parents(grown: Stack) -> None:
+def test_due_trees_are_refreshed_children_before_their_parents(grown: Stack) -> None:
     summarizer = CountingSummarizer()
+    grown.execute("UPDATE memforest.tree SET due_at = now() + interval '1 hour'")
+    assert refresh_all(grown, service(grown, summarizer)) == 0
+    make_due(grown)
     refresh_all(grown, service(grown, summarizer))
     assert dirty(grown) == 0
     assert grown.rows("SELECT count(*) FROM memforest.tree WHERE due_at IS NOT NULL")[0][0] == 0

@@ -512,3 +512,32 @@ def test_another_branching_pays_for_the_summaries_of_the_plan(
     assert (repeated.summary_calls, repeated.summaries_reused) == (0, plan.summary_calls)
     assert rematerializing(bob).plan(bob.tenant, "bob", Options(summaries=True)).summary_calls == plan.summary_calls
     only_forest(bob, live(bob))
+
+
+def test_a_kill_between_two_steps_changes_nothing(bob: Stack) -> None:
+    """Given a process that dies after a step's commit and before its progress is stored, when each step is retried,
+    from the progress before too, then the end is the same."""
+    facts, found = count(bob, "fact"), evidence(bob)
+    task = ask(bob, Options({"session_k": 6}))
+    take = rematerializing(bob).step
+    before: Numbers = {}
+    current: Numbers = {}
+    for _ in range(100):
+        requested = get(bob, task)
+        try:
+            take(bob.tenant, requested, current)
+            repeated = take(bob.tenant, requested, before)
+            if repeated is not None:
+                take(bob.tenant, requested, repeated)
+            after = take(bob.tenant, requested, current)
+        except StillMaterializing:
+            work(bob)
+            continue
+        if after is None:
+            break
+        before, current = current, after
+    put(bob, task, current)
+    ended = finish(bob, task)
+    assert ended.state == "done"
+    assert (count(bob, "fact"), evidence(bob)) == (facts, found)
+    only_forest(bob, copy_of(task))

@@ -223,6 +223,18 @@ def test_no_conversation_text_leaves_in_errors_or_logs(
     assert SECRET not in caplog.text
 
 
+def test_a_success_prints_and_logs_no_conversation_text(
+    server: ModelServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        chat(server).complete(request())
+        time.sleep(0.1)  # litellm's success handlers run behind the call
+    printed = caplog.text + "".join(capfd.readouterr())
+    assert SECRET not in printed
+    assert ANSWER not in printed
+    assert "key-1" not in repr(StepSettings("openai/m", api_key="key-1"))
+
+
 def test_a_model_that_takes_no_temperature_is_not_sent_one(server: ModelServer) -> None:
     chat(server, model="openai/o3-mini").complete(request(max_tokens=99))
     body = server.requests[0].body

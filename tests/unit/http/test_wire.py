@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from memforest_core.client.api import MemForest
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.client.route_table import ROUTES
-from memforest_core.domain.routes import Route
+from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.service.http.endpoints import method_of
 from memforest_core.service.http.wire import LOCAL, body_model, parameters, returned
@@ -48,6 +48,11 @@ def test_every_public_operation_has_a_route() -> None:
     operations = public(MemForest).union(*(public(kind, f"{name}.") for name, kind in below.items()))
 
     assert operations - ELSEWHERE.keys() == ROUTES.keys()
+
+
+def test_reading_needs_no_more_than_a_reading_key() -> None:
+    changes = {route.name for route in ROUTES.values() if route.scope is Scope.READ and route.verb is not Verb.GET}
+    assert changes == {"answer", "context", "flush", "intent", "recall", "recall_many"}
 
 
 def test_no_two_routes_share_a_place() -> None:

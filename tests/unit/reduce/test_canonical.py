@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Change, Fact, Modality, Polarity, Statement
-from memforest_core.domain.ids import FactId
+from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.ingest.reduce.canonical import Known, attach, identify, identity_span, mergeable
 from memforest_core.ingest.reduce.records import WaitingCandidate
@@ -121,16 +122,20 @@ def test_the_same_words_are_the_same_fact(text: str) -> None:
     assert same(STATE, statement(text))
 
 
-def test_other_words_are_another_fact() -> None:
+def test_other_words_or_another_forest_are_another_fact() -> None:
     assert not same(STATE, statement("Bob lives in Miami."))
     assert not same(statement("Bob moved to Davis."), STATE)
+    assert identify(FOREST, STATE)[0] != identify(ForestId(UUID(int=2)), STATE)[0]
 
 
 def test_mondays_gym_is_not_tuesdays() -> None:
-    """Given an event without a date, then the day of its mention is its date."""
+    """Given an event without a date, then the day of its mention is its date; a date that was resolved stays its own."""
     assert same(EVENT, replace(EVENT, mentioned_at=NOON + timedelta(hours=11)))
     assert not same(EVENT, replace(EVENT, mentioned_at=TOMORROW))
     assert identity_span(EVENT) == day(2023, 5, 8)
+    dated = replace(EVENT, time=day(2023, 5, 1))
+    assert same(dated, replace(dated, mentioned_at=TOMORROW))
+    assert not same(dated, replace(dated, time=day(2023, 5, 2)))
 
 
 def test_a_state_is_the_same_fact_whenever_it_is_repeated() -> None:
