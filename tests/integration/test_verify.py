@@ -444,7 +444,7 @@ def test_points_without_a_matching_row_are_found_and_deleted(rested: Stack) -> N
     """Given points without a row, and one that is newer than its row, then both are found, for all and for one owner."""
     bob, stray = forest_of(rested, "bob"), uuid4()
     fact = UUID(str(rested.rows("SELECT fact_id FROM memforest.fact WHERE text ILIKE '%davis%' LIMIT 1")[0][0]))
-    rested.services.index.upsert([a_point(rested.tenant, bob, stray, 1), a_point(rested.tenant, bob, fact, 50)])
+    rested.services.index.upsert([a_point(rested.tenant, bob, stray, 1), a_point(rested.tenant, bob, fact, 5_000)])
     assert broken(verify(rested)) == {Check.ORPHAN_POINTS: {"no_row", "ahead"}}
     assert broken(verify(rested, "bob")) == {Check.ORPHAN_POINTS: {"no_row", "ahead"}}
     assert broken(verify(rested, "alice")) == {}
