@@ -360,6 +360,17 @@ def test_a_session_commits_with_the_apps_own_data(pipeline: Stack) -> None:
     assert claimed(pipeline) == 1
 
 
+def test_a_session_is_gone_with_the_apps_rollback(pipeline: Stack) -> None:
+    with app_connection(pipeline) as connection:
+        connection.execute(NOTE, {"id": 1})
+        client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+        client_of(pipeline).append("bob", "s2", said("Two.")[0], transaction=connection)
+        connection.rollback()
+
+    assert notes(pipeline) == 0
+    assert all(not pipeline.counts()[table] for table in ("tenant", "forest", "session", "turn", "cell", "index_row"))
+
+
 def test_an_orm_session_carries_it_too(pipeline: Stack) -> None:
     with app_connection(pipeline) as connection, OrmSession(connection) as orm:
         orm.execute(NOTE, {"id": 1})

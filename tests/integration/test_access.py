@@ -150,6 +150,12 @@ def test_a_hole_in_row_security_is_found_by_trying(servers: SessionServers, hole
             check_ready(engine)
 
 
+def test_the_check_leaves_nothing_behind(pipeline: Stack) -> None:
+    before = pipeline.counts()
+    check_ready(pipeline.services.engine)
+    assert pipeline.counts() == before
+
+
 def test_each_table_of_a_tenant_is_forced_and_each_look_across_returns_ids(pipeline: Stack) -> None:
     """Given the schema, then each table with a tenant has a fence, a right of single-tenant roles and the owner's way
     in, and every function that runs as the owner lifts the fence for its own query only."""

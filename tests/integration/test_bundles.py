@@ -319,6 +319,23 @@ def test_a_process_that_takes_over_leaves_the_other_nothing_to_write(
     assert (hidden(running), counts(running)) == (0, counts(source.stack))
 
 
+@pytest.mark.parametrize("phase", ["_texts", "_settle", "_prove", "_show"])
+def test_an_import_killed_between_two_phases_goes_on(
+    source: Source, target: tuple[Stack, Bundles], monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    running, bundles = target
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(importing.Import, phase, die)
+        with pytest.raises(Killed):
+            bundles.import_(running.tenant, source.path, actor="tester")
+    bundles.import_(running.tenant, source.path, actor="tester")
+    assert (hidden(running), counts(running)) == (0, counts(source.stack))
+
+
 def test_a_killed_export_leaves_no_bundle_and_starts_from_the_beginning(source: Source, tmp_path: Path) -> None:
     path = tmp_path / "killed.memforest"
 

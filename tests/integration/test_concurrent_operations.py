@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -205,6 +207,42 @@ def test_a_pair_ends_as_one_after_the_other(forests: Stack, tmp_path: Path, earl
         assert said_of(forests, "kayak") <= {"twin", "other"}
     assert said_of(forests, "Rex") - {"twin", "other"} in ({"ann"}, {"ben"}, {"both"})
     assert forests.broken() == {}
+
+
+@pytest.mark.parametrize("later", ["merge-from", "merge-into"])
+@pytest.mark.parametrize("earlier", ["erase", "rematerialize"])
+def test_two_workers_at_once_keep_to_it(forests: Stack, tmp_path: Path, earlier: str, later: str) -> None:
+    with suppress(ForestFrozen, InvalidInput):
+        REQUESTED[earlier].first(forests, tmp_path)
+        REQUESTED[later].second(forests, tmp_path)
+
+    def work() -> None:
+        worker = WorkerId(uuid4())
+        forests.services.jobs.register(worker, "second", ("maintain",))
+        for _ in range(40):
+            forests.services.maintenance.tasks.run_one(forests.tenant, worker)
+
+    with ThreadPoolExecutor(2) as workers:
+        for done in [workers.submit(work) for _ in range(2)]:
+            done.result()
+    rest(forests)
+    assert forests.rows(f"SELECT kind, error_text {UNDONE}") == []
+    if earlier == "erase":
+        assert said_of(forests, WORD) == set()
+    assert forests.broken() == {}
+
+
+def test_a_deletion_under_way_is_waited_for_by_a_merge(forests: Stack) -> None:
+    deletion = do(forests).forget("ann", session="secret", actor=BY)
+    step(forests)
+    merge = do(forests).merge(["ann"], "ben", actor=BY)
+    assert merge.state().waits_for == deletion.id
+    assert deletion.state().waits_for is None
+    rest(forests)
+    assert said_of(forests, WORD) == set()
+    assert said_of(forests, "Rex") == {"ben"}
+    assert do(forests).receipt(deletion.id).clean
+    assert merge.state().fulfilled
 
 
 def test_the_database_has_the_table_of_the_code(forests: Stack) -> None:

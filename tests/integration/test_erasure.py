@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 import qdrant_edge as engine
+import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
@@ -681,6 +682,21 @@ def test_what_does_not_name_one_thing_is_refused(rested: Stack) -> None:
             with pytest.raises(error):
                 ask(rested, **target)
     assert rested.counts()["maintenance"] == 0
+
+
+def test_a_batch_costs_as_many_statements_whatever_it_takes(rested: Stack) -> None:
+    """Given one batch of one cell and one of twelve, then they take about the same number of statements."""
+    seen: list[object] = []
+
+    def statements(turns: Sequence[str]) -> int:
+        task = held(rested, session="lamps", turns=turns)
+        seen.clear()
+        rested.services.lifecycle.erasing.step(rested.tenant, task, {})
+        return len(seen)
+
+    sa.event.listen(rested.services.engine, "before_cursor_execute", lambda *given: seen.append(given))
+    assert statements(["turn@0", "turn@1"]) + 12 >= statements([f"turn@{n}" for n in range(2, 24)])
+    assert seen
 
 
 def test_no_word_is_in_a_task_row(rested: Stack) -> None:

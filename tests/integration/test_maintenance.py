@@ -167,6 +167,23 @@ def test_a_task_that_loses_its_workers_too_often_waits_for_a_person(known: Stack
     assert ask(known) != task
 
 
+def test_a_delivery_whose_worker_is_lost_is_made_again_and_at_last_waits_for_a_person(known: Stack) -> None:
+    endpoint = known.memory.webhooks.create("https://hooks.example.com/x").endpoint
+    known.execute(
+        """INSERT INTO memforest.webhook_delivery (tenant_id, delivery_id, endpoint_id, event, data, state, attempts)
+           VALUES (:t, gen_random_uuid(), :e, 'operation.finished', '{}', 'ready', 0)""",
+        t=known.tenant,
+        e=endpoint.id,
+    )
+    for state in ("ready", "dead"):
+        known.execute(
+            "UPDATE memforest.webhook_delivery SET state = 'running', attempts = 1, worker_id = gen_random_uuid()"
+        )
+        assert known.services.jobs.lost(LIMITS) == [known.tenant]
+        assert free(known, max_lost=1) == 1
+        assert known.rows("SELECT state, attempts, worker_id FROM memforest.webhook_delivery") == [(state, 0, None)]
+
+
 def count(_tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
     """Counts to three, one a step."""
     reached = int(progress.get("at", 0)) + 1

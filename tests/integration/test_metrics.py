@@ -202,6 +202,24 @@ def test_counters_are_what_was_reported(pipeline: Stack) -> None:
         assert value(series, f"memforest_{name}", **labels) == pytest.approx(amount), name
 
 
+def test_a_worker_is_watched_while_it_works(pipeline: Stack) -> None:
+    pipeline.services.telemetry = telemetry = PrometheusTelemetry()
+    ingest(pipeline, 2)
+    pipeline.drive()
+    with watched(pipeline, telemetry=telemetry) as server:
+        series = scraped(server)
+    steps = {labels[1] for labels in named(series, "memforest_step_duration_seconds_count")}
+    assert {"extract", "reduce", "refresh"} <= steps
+    assert value(series, "memforest_time_to_stage_seconds_count", stage="facts") > 0
+    assert named(series, "memforest_work_dead_total") == {}
+    recorded = pipeline.rows(
+        "SELECT count(*), coalesce(sum(prompt_tokens), 0) FROM memforest.llm_call WHERE step = 'embed'"
+    )[0]
+    for name, expected in zip(("calls", "prompt_tokens"), recorded, strict=True):
+        found = named(series, f"memforest_llm_{name}_total")
+        assert sum(count for labels, count in found.items() if labels[2] == "embed") == expected > 0
+
+
 def test_many_tenants_do_not_swell_the_series() -> None:
     telemetry = PrometheusTelemetry()
     for number in range(MAX_TENANTS + 25):

@@ -46,6 +46,12 @@ def test_turns_without_a_session_go_to_the_one_that_runs_until_a_gap(pipeline: S
     assert memory.append("ann", None, turn("Hello.")).session_id not in (first.session_id, second.session_id)
 
 
+def test_the_gap_is_a_setting(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> None:
+    with stack(servers, tmp_path, embedder=embedder, accept={"session_gap_h": 0.5}) as running:
+        first = running.memory.append("bob", None, turn("One."))
+        assert running.memory.append("bob", None, turn("Two.", START + HOUR)).session_id != first.session_id
+
+
 def test_many_first_turns_at_once_make_one_session(pipeline: Stack) -> None:
     barrier = threading.Barrier(8)
 

@@ -165,6 +165,15 @@ def test_words_of_a_deleted_fact_are_in_no_title(bob: Stack, server: ModelServer
     assert scene(bob).title_source == "model"
 
 
+def test_words_of_a_corrected_fact_leave_the_title(bob: Stack) -> None:
+    touch(bob)
+    fact = next(each for each in bob.memory.facts("bob").items if PLANTED in each.text)
+    assert PLANTED in scene(bob).title
+    bob.memory.lifecycle.correct("bob", fact.id, text="Bob bought 40 plain lamps for the long house.", actor="test")
+    bob.drive()
+    assert PLANTED not in scene(bob).title and scene(bob).title
+
+
 def test_a_title_that_is_made_while_its_words_are_deleted_is_not_stored(bob: Stack, server: ModelServer) -> None:
     """Given a model that answers after the deletion of what it was shown, then its title is not saved."""
     deleted: list[bool] = []

@@ -15,10 +15,12 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forest
+from memforest_workers import runtime
 from tests.harness.changing_index import ChangingIndex
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, cloned
+from tests.harness.timing import until
 from tests.integration.test_erasure import assert_nowhere, assert_verified
 from tests.integration.test_topics import GARDEN, PETS, tell, topic
 
@@ -329,3 +331,12 @@ def test_what_is_cold_is_counted_neither_missing_nor_behind(aged: Stack) -> None
         assert sum(rows.behind_by_kind().values()) == 0
     assert aged.memory.flush("bob").cells == 0
     assert f"Bob: {PETS[0]}" in [piece.text for piece in aged.memory.recall("bob", "What is my dog called?").evidence]
+
+
+def test_workers_cool_topics_by_themselves(aged: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "COOL_EVERY_S", 1.0)
+    aged.runtime.start()
+    try:
+        until(lambda: len(cold(aged)) == 2)
+    finally:
+        aged.runtime.stop()

@@ -137,6 +137,15 @@ def test_verify_finds_and_collects_orphan_vectors(running: Stack) -> None:
     assert violations(running) == {}
 
 
+def test_a_turn_that_joins_a_waiting_cell_leaves_no_vector_of_the_shorter_text(running: Stack) -> None:
+    running.memory.append("bert", "s", MOVED[0])
+    running.services.indexer.run_one(running.tenant, running.runtime.worker, (PointKind.CELL,))
+    assert running.rows("SELECT count(*) FROM memforest.vector") == [(1,)]
+    running.memory.append("bert", "s", MOVED[1])
+    running.drive()
+    assert violations(running) == {}
+
+
 def test_a_bundle_in_another_tenant_owns_its_own_points(running: Stack, tmp_path: Path) -> None:
     """Given a forest that another tenant imports with all its ids before anything is indexed, then each has its own
     points, and what one forgets stays with the other."""

@@ -65,6 +65,29 @@ def test_a_forged_cursor_ends_in_no_server_error(node: Node, path: str, cursor: 
         assert error.code == "invalid_cursor"  # noqa: PT017 - a cursor may also be one that a page could end with
 
 
+LISTINGS = {
+    "sessions": forged("x", ID),
+    "turns": forged(2**63),
+    "facts": forged(10**40),
+    "trees": forged("\x00", "a"),
+    "topics": forged("0001-01-01T00:00:00+14:00", ID),
+    "days": forged("x"),
+    "calls": forged("x", 1),
+    "timeline": "...",
+    "deliveries": forged("x", "x"),
+}
+
+
+def test_a_forged_cursor_is_a_bad_request_over_http(node: Node) -> None:
+    node.memory.enqueue("cursors", "s", [{"role": "user", "content": "I live in Berlin."}], wait="raw")
+    with client(node) as http:
+        for path, cursor in LISTINGS.items():
+            query = {} if path == "deliveries" else {"owner": "cursors"}
+            query |= {"session_id": "s"} if path == "turns" else {}
+            found = http.get(f"/v1/{path}", params={**query, "cursor": cursor})
+            assert (found.status_code, found.json()["code"]) == (400, "invalid_cursor"), path
+
+
 def _root(node: Node) -> Any:
     return node.memory.trees("cursors").items[0].root_id
 

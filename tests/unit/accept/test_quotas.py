@@ -44,10 +44,10 @@ class Counted:
 class Gate:
     """Quotas of at most 100 waiting cells, with counts and a clock of the test's own."""
 
-    def __init__(self, per_day: int | None = None) -> None:
+    def __init__(self, per_day: int | None = None, waiting: int = 100) -> None:
         self.now = 1_000.0
         self.counted = Counted()
-        self.quotas = Quotas(AcceptSettings(max_waiting_cells=100, max_turns_per_day=per_day), lambda: self.now)
+        self.quotas = Quotas(AcceptSettings(max_waiting_cells=waiting, max_turns_per_day=per_day), lambda: self.now)
 
     def passes(self, lane: Lane = Lane.LIVE, tenant: TenantId = ACME) -> bool:
         try:
@@ -69,6 +69,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert later.value.retry_after != refused.value.retry_after
     gate.counted.cells = 99
     assert gate.passes()
+    assert Gate(waiting=1).passes(Lane.BACKFILL)
 
 
 @pytest.mark.parametrize(

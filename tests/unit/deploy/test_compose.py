@@ -136,6 +136,16 @@ def test_no_image_floats() -> None:
     assert all(re.search(r":\d+\.\d+\.\d+-", base) for base in bases)
 
 
+def test_stores_keep_their_data_and_say_how_they_are() -> None:
+    for name in STORES:
+        mounts = [str(mount).split(":")[0] for mount in SERVICES[name]["volumes"]]
+        assert set(mounts) <= set(COMPOSE["volumes"])
+        assert SERVICES[name]["healthcheck"]["test"]
+        assert SERVICES[name]["restart"] == "unless-stopped"
+    # Since version 18 the image stores each major version's data in a folder below this one.
+    assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
+
+
 def test_workers_and_api_start_after_the_migration() -> None:
     """Given a worker or the API, then it waits for the migration's end and for healthy stores."""
     for name in QUEUES | {"api"}:

@@ -114,9 +114,10 @@ def test_a_third_is_never_joined() -> None:
     assert len(route(fact(leaning(a=0.56, b=0.57, c=0.58)), scene(1, 0), scene(2, 1), scene(3, 2), rules=close)) == 2
 
 
-def test_when_the_best_is_full_the_next_one_takes_its_place() -> None:
+def test_a_scene_that_is_full_is_left_out_and_the_next_one_takes_its_place() -> None:
     """A scene that went on in another one is left aside, so that each further fact does not found one of its own."""
     assert route(fact(leaning(a=0.706, b=0.705)), scene(1, 0, 60), scene(2, 1)) == [2]
+    assert route(fact(leaning(a=0.706, b=0.705)), scene(1, 0), scene(2, 1, 60)) == [1]
 
 
 @pytest.mark.parametrize(
