@@ -98,7 +98,7 @@ ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
 
 class Runtime:
-    """The services of a worker process, renewed by two threads: heartbeat and watch."""
+    """The services of a worker process, with the two threads that look after them: heartbeat and watch."""
 
     def __init__(
         self,

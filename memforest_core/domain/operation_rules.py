@@ -44,8 +44,7 @@ FOLDERS: Mapping[OperationKind, str] = {
     OperationKind.REMATERIALIZE: "rebuild",
     OperationKind.RETAIN: "retain",
 }
-"""The package of each public operation below ``memforest_core.lifecycle``. The command line registers the commands of
-its ``cli`` module."""
+"""The package of each public operation below ``memforest_core.lifecycle``."""
 
 OPERATIONS = tuple(FOLDERS)
 
