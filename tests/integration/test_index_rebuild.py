@@ -47,6 +47,7 @@ from tests.harness.stack import Grown, Stack, admin, cloned, database, grown_by,
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(8)])
 KITES = said(*[f"I flew kite number {n} in Davis with Clara." for n in range(6)], start=1_700_900_000)
 QUESTION = "Which lamp did I pay for?"
+ONE_LAMP = "How many dollars did I pay for the brass lamp numbered 5?"
 VERSIONS = "SELECT point_id, version, indexed_version, state FROM memforest.index_row ORDER BY point_id"
 
 
@@ -403,7 +404,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     """Given a copy of the database, a session and a changed node after it, and a restore from the copy, when workers
     start, then they notice, points of the lost future are gone, and recall and indexing are as if it had never been.
     Later changes reach the index, although it held the same versions before."""
-    calm, versions = evidence(grown), grown.rows(VERSIONS)
+    calm, versions = evidence(grown, ONE_LAMP), grown.rows(VERSIONS)
     name = sa.make_url(grown.settings.database.url.get_secret_value()).database
     copy = f"{name}_copy"
     grown.disconnect()
@@ -436,7 +437,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
 
     assert_agreement(grown)
     assert len(points(grown)) == len(grown.rows(VERSIONS))
-    assert evidence(grown)[:3] == calm[:3]
+    assert evidence(grown, ONE_LAMP)[0] == calm[0]
     assert any("Rufus" in text for text in evidence(grown, "To whom did I sell my kite?"))
     assert upkeep(grown).generations.check() is GenerationState.SAME
     # Each point matches its row: when all are written once more, the same evidence is found.
@@ -588,7 +589,7 @@ def test_while_the_index_is_unavailable_rows_wait_untouched_and_are_caught_up_wh
         running.memory.ingest("bob", "lamps", LAMPS)
         running.drive()
         settle(running)
-        calm = evidence(running)
+        calm = evidence(running, ONE_LAMP)
         server.kill()
         server.wait()
         running.memory.ingest("bob", "kites", KITES)
@@ -615,7 +616,7 @@ def test_while_the_index_is_unavailable_rows_wait_untouched_and_are_caught_up_wh
                 running.drive()
                 time.sleep(0.2)
             assert_agreement(running)
-            assert evidence(running)[:3] == calm[:3]
+            assert evidence(running, ONE_LAMP)[0] == calm[0]
             texts = running.rows("SELECT count(*) FROM memforest.vector")[0][0]
             assert counting.texts - embedded <= texts
 
