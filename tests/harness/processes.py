@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -105,10 +106,15 @@ def announcement(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def free_port(places: int = 1) -> int:
+    """A port that nobody listens on, followed by as many free ones as ``places`` needs. It is below those that the kernel
+    gives away, so nobody gets it by chance before it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with ExitStack() as listeners, suppress(OSError):
+            for place in range(places):
+                listeners.enter_context(socket.create_server(("127.0.0.1", port + place)))
+            return port
 
 
 class IndexServer:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
+from tests.harness.processes import free_port
+
 
 def connect(url: str) -> socket.socket:
     """A connection to a Redis address, over TCP or a Unix socket."""
@@ -27,7 +29,7 @@ class Door:
 
     def __init__(self, upstream_url: str) -> None:
         self._upstream_url = upstream_url
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
         self._port = self._listener.getsockname()[1]
         self._held: list[socket.socket] = []
         self._open = threading.Event()

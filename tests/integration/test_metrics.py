@@ -32,6 +32,7 @@ from memforest_core.store.engine import open_engine, transaction
 from memforest_core.work.messages import Queue
 from memforest_core.work.telemetry import Telemetry
 from tests.harness.kustomize import waiting_query
+from tests.harness.processes import free_port
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
@@ -265,7 +266,7 @@ def test_settings_open_metrics(pipeline: Stack) -> None:
         return watching.server
 
     assert served(None) is None
-    first = served(0)
+    first = served(free_port(places=2))
     assert first is not None
     with first:
         next_to_it = served(first.port, place=1)

@@ -28,6 +28,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.sources import Sources
 from memforest_core.settings import SourceSettings
+from tests.harness.processes import free_port
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
@@ -283,9 +284,7 @@ class TestSources:
     def test_an_unavailable_source_is_named(self, notes: Notes) -> None:
         missing = notes.recall(mapped={"collection": "nothing"})
         assert missing.degraded == ("Source notes was left out: it is unavailable.",)
-        with socket.create_server(("127.0.0.1", 0)) as nobody:
-            port = nobody.getsockname()[1]
-        refused = notes.recall(mapped={"url": f"http://127.0.0.1:{port}"})
+        refused = notes.recall(mapped={"url": f"http://127.0.0.1:{free_port()}"})
         assert refused.degraded == ("Source notes was left out: it is unavailable.",)
         assert sessions(refused)
 

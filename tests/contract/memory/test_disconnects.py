@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -20,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
-from tests.harness.processes import environment
+from tests.harness.processes import environment, free_port
 from tests.harness.timing import until
 
 SESSION = {"owner": "a", "session_id": "open", "turns": [{"role": "user", "content": "I live in Rome."}]}
@@ -61,10 +60,8 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
     program, data = [sys.executable, "-m", "memforest_core.cli"], ["--data", str(tmp_path / "data"), "--json"]
-    variables = environment(MEMFOREST_SERVER__METRICS_PORT=str(port))
+    variables = environment(MEMFOREST_SERVER__METRICS_PORT=str(port := free_port()))
     with (tmp_path / "log").open("w+") as log:
         command = [*program, "serve", "--port", "0", *data]
         with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=log, text=True) as process:
