@@ -106,14 +106,13 @@ def announcement(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
-def free_port(places: int = 1) -> int:
-    """A port that nobody listens on, followed by as many free ones as ``places`` needs. It is below those that the kernel
-    gives away, so nobody gets it by chance before it is used."""
+def free_port(count: int = 1) -> int:
+    """The first of ``count`` free ports in a row. The kernel chooses none of them for others: its range is above."""
     while True:
         port = random.randrange(20_000, 32_000)
         with ExitStack() as listeners, suppress(OSError):
-            for place in range(places):
-                listeners.enter_context(socket.create_server(("127.0.0.1", port + place)))
+            for each in range(count):
+                listeners.enter_context(socket.create_server(("127.0.0.1", port + each)))
             return port
 
 

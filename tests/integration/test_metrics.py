@@ -266,7 +266,7 @@ def test_settings_open_metrics(pipeline: Stack) -> None:
         return watching.server
 
     assert served(None) is None
-    first = served(free_port(places=2))
+    first = served(free_port(2))
     assert first is not None
     with first:
         next_to_it = served(first.port, place=1)
