@@ -243,9 +243,7 @@ def settings_reference() -> str:
     groups: dict[str, list[Setting]] = {}
     for each in walk(Settings()):
         groups.setdefault(each.name.rpartition(".")[0], []).append(each)
-    text = (
-        "# Settings\n\nAs `memforest config` prints them. [Files and names](../operations.md#settings) set them too.\n"
-    )
+    text = "# Settings\n\nAs `memforest config` prints them. A [file](../operations-reference.md#settings) may too.\n"
     for name, members in groups.items():
         text += f"\n## {name or 'memforest'}\n\n{members[0].group}\n\n| variable | default | meaning |\n|---|---|---|\n"
         for each in members:

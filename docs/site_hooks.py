@@ -47,6 +47,26 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return _LINK.sub(named, markdown)
 
 
+def on_env(env: object, config: MkDocsConfig, files: Files) -> None:
+    """Write ``llms.txt``, the pages for language models (https://llmstxt.org): titles, links, first sentences."""
+    lines = [f"# {config.site_name}\n\n> {config.site_description}"]
+    for section in config.nav or ():
+        for title, paths in section.items():
+            found = [file.page for path in paths if (file := files.get_file_from_path(path)) and file.page]
+            pages = [f"- [{page.title}]({page.file.dest_uri}){_described(page.markdown or '')}" for page in found]
+            lines.append(f"## {title}\n\n" + "\n".join(pages))
+    target = Path(config.site_dir) / "llms.txt"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _described(markdown: str) -> str:
+    """The first sentence after a colon; nothing where a page begins with a table or a list."""
+    paragraph = next((each for each in markdown.split("\n\n")[1:] if each[:1].isalpha() or each[:1] == "`"), "")
+    sentence = re.split(r"(?<=[.?]) (?=[A-Z`])", _LINK.sub(r"\1", " ".join(paragraph.split())))[0].rstrip(":")
+    return f": {sentence}" if sentence else ""
+
+
 def decisions() -> str:
     """The list of the decision records."""
     files = sorted((ROOT / "docs" / "adr").glob("0*.md"))

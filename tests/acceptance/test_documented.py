@@ -7,8 +7,11 @@ import re
 import shlex
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from memforest_core import MemForest
@@ -24,10 +27,10 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for kind, text in found if kind == language]
 
 
-def run_python(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, object]:
-    """Run a page's Python from its first block to its last; the names that it leaves."""
+def run_python(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path, **names: object) -> dict[str, Any]:
+    """Run a page's Python, which may use ``names``, from its first block to its last; the names that it leaves."""
     monkeypatch.chdir(folder)
-    scope: dict[str, object] = {}
+    scope: dict[str, Any] = names
     for text in blocks(page, "python"):
         exec(compile(text, page, "exec"), scope)
     return scope
@@ -69,6 +72,37 @@ def test_the_chatbot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
     shown = capsys.readouterr().out
     assert "Lisbon" in shown and "Kiwi" in shown
+
+
+def test_the_web_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the FastAPI page's app, when somebody chats, then the next request finds what was said."""
+    scope = run_python("howto/fastapi.md", monkeypatch, tmp_path)
+
+    with TestClient(scope["app"]) as client:
+        said = client.post("/chat/alice", json={"text": "I moved to Lisbon in May."})
+        assert said.json() == {"reply": "(an answer to 1 messages)"}, said.text
+        found = client.get("/memory/alice", params={"question": "Where did I move to?"}).json()["evidence"]
+    assert any("Lisbon" in each["text"] for each in found)
+
+
+def test_the_app_s_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given an order and its conversation stored together, then a block that raises stores neither."""
+    page, orders = "howto/transaction.md", sa.Table("orders", sa.MetaData(), sa.Column("id"), sa.Column("item"))
+    with MemForest.embedded(tmp_path / "data") as memory:
+        for variable, url in (("DATABASE", memory.settings.database.url), ("BROKER", memory.settings.broker.url)):
+            monkeypatch.setenv(f"MEMFOREST_{variable}__URL", url.get_secret_value())
+        owner = memory.settings.database.migration_url
+        assert owner is not None
+        engine = sa.create_engine(owner.get_secret_value())
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE TABLE public.orders (id int PRIMARY KEY, item text)"))
+        run_python(page, monkeypatch, tmp_path, engine=engine, orders=orders)
+        with pytest.raises(sa.exc.IntegrityError):  # the same order again
+            run_python(page, monkeypatch, tmp_path, engine=engine, orders=orders)
+        with engine.connect() as connection:
+            assert connection.scalar(sa.text("SELECT count(*) FROM public.orders")) == 1
+        engine.dispose()
+        assert [turn.content for turn in memory.turns("alice", "order-7").items] == ["Send the anchor to Bergen."]
 
 
 def test_the_group_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
