@@ -98,12 +98,11 @@ def walk(settings: BaseModel, prefix: str = "", default: BaseModel | None = None
 
 
 def config(
-    name: Annotated[
-        str, typer.Option("--name", help="Over the settings that come along under this name: offline, chat, ...")
-    ] = "default",
+    name: Annotated[str, typer.Option("--name", help="Show packaged settings by name: offline, chat, ...")] = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Print every setting: value, default, environment variable, meaning; and what they add up to in connections."""
+    """Print every setting (value, default, environment variable, meaning) and the number of Postgres connections
+    they allow."""
     from memforest_core.settings import load_default_config, settings_place
     from memforest_core.store.connections import connection_plan
 

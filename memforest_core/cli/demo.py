@@ -63,12 +63,13 @@ def demo(
         Path | None, option("Keep the memory here instead of a temporary directory.", "--data", metavar="DIR")
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the node running, with its pages, until Ctrl-C; its directory stays.")
+        bool,
+        typer.Option("--keep", help="Keep the node and its pages running until Ctrl-C. The directory is not deleted."),
     ] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the pipeline at most.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Maximum seconds to wait for the pipeline.")] = 600.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Remember a conversation of ten sessions, ask about it, and show the evidence and where the time went.
+    """Store ten sample sessions, ask questions about them, and print the evidence and the time of each step.
 
     Needs no server and no key. With MEMFOREST_LLM__MODEL set it uses that model.
     """

@@ -20,14 +20,14 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 def doctor(
     call: Annotated[
-        bool, typer.Option("--call", help="Ask each chat model one tiny question; that may cost something.")
+        bool, typer.Option("--call", help="Also send each chat model one small request, which may cost money.")
     ] = False,
     data: Annotated[Path | None, option("Check the node that runs in this directory.", "--data", metavar="DIR")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check settings, Postgres, schema, clock, workers, connections, broker, embedding, index, chat models and disk.
 
-    One line each: ok, warn or fail, and what to do. Exit code 1 when a check failed.
+    One line for each part: ok, warn or fail, and what to do. Exit code 1 if a check failed.
     """
     checks = _checks(call, data)
     failed = any(check.state == "fail" for check in checks)

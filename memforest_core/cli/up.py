@@ -28,10 +28,12 @@ WATCH_S = 1.0
 
 def up(
     data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="Where everything is stored; made when missing.")
+        Path, typer.Option("--data", metavar="DIR", help="Directory for all data; created if it does not exist.")
     ] = DATA,
-    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Tasks at once.")] = 8,
-    flower: Annotated[bool, typer.Option("--flower", help="Also show queues and tasks in Flower, a page.")] = False,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Number of tasks that run at the same time.")] = 8,
+    flower: Annotated[
+        bool, typer.Option("--flower", help="Also start Flower, a page that shows queues and tasks.")
+    ] = False,
     flower_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Flower's port on 127.0.0.1; 0 takes a free one.")
     ] = FLOWER_PORT,
@@ -39,14 +41,18 @@ def up(
         bool, typer.Option("--serve/--no-serve", help="Also answer over HTTP on 127.0.0.1, with pages.")
     ] = True,
     port: Annotated[
-        int | None, option("Of HTTP; a free one if it is taken. Else that of the settings.", min=0, max=65_535)
+        int | None,
+        option(
+            "Port for HTTP. If it is taken, a free one is used and printed. Default: the setting server.port.",
+            min=0,
+            max=65_535,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run Postgres, broker, vector engine and a worker in one directory until Ctrl-C or SIGTERM.
 
-    Other processes of this user can do everything meanwhile: commands with the same --data, programs by the printed
-    addresses.
+    While it runs, commands with the same --data and programs that use the printed addresses work on it.
     """
     from memforest_core.client.services.checkup import in_use
     from memforest_workers.supervisor import stop_requested

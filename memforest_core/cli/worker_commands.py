@@ -24,11 +24,11 @@ def flower(
         str, typer.Option(envvar="FLOWER_ADDRESS", help="Where it listens; 0.0.0.0 is everywhere.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(envvar="FLOWER_PORT", min=0, max=65_535, help="Its port.")] = 5555,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let everybody in, without a password.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve without a password.")] = False,
 ) -> None:
-    """Show queues, workers and tasks as a page, without a word of what was said, until Ctrl-C or SIGTERM.
+    """Serve Flower until Ctrl-C or SIGTERM: pages with queues, workers and tasks, without conversation text.
 
-    FLOWER_BASIC_AUTH=user:password says who may look; /metrics and /healthcheck answer everybody.
+    FLOWER_BASIC_AUTH=user:password sets the login. /metrics and /healthcheck need none.
     """
     import os
 
@@ -45,16 +45,21 @@ ALL_QUEUES = "extract,reduce,refresh,maintain"
 def worker(
     queues: Annotated[str, typer.Option(help="Queues to work for, separated by commas.")] = ALL_QUEUES,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=1024, help="Tasks at once and process; they mostly wait for models and stores.")
+        int,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Number of tasks at the same time in each process. They mostly wait for models and stores.",
+        ),
     ] = 8,
     processes: Annotated[
-        int, typer.Option(min=1, max=256, help="Worker processes to keep running; one that dies is restarted.")
+        int, typer.Option(min=1, max=256, help="Number of worker processes. One that dies is restarted.")
     ] = 1,
-    name: Annotated[str | None, option("Shown by status and Flower; unique per process.")] = None,
+    name: Annotated[str | None, option("Name shown by status and Flower; unique for each process.")] = None,
 ) -> None:
-    """Work in the foreground on the services that the settings name. JSON log lines with ids only go to stderr.
+    """Run a worker in the foreground. The log on stderr is JSON lines with ids and no text.
 
-    SIGTERM or Ctrl-C: take nothing new, finish what is under way, leave. What was not finished goes to other workers.
+    After SIGTERM or Ctrl-C it takes no new work, finishes running calls, and ends. Other workers take the rest.
     """
     import logging
 
@@ -123,7 +128,7 @@ def _import_what_children_need(settings: Settings) -> None:
 
 
 def worker_health(as_json: JsonOption = False) -> None:
-    """Exit 0 if the worker of this machine touched its health file lately, else 1. For container health checks."""
+    """Exit code 0 if the worker of this machine wrote its health file recently, else 1. For container health checks."""
     import time
 
     from memforest_core.settings import load_settings

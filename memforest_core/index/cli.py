@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 _SHOWN = ("id", "kind", "subject", "state", "progress", "created_at", "finished_at", "error_code", "error_text")
 
-app = typer.Typer(name="index", help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
+app = typer.Typer(name="index", help="Show or rebuild the vector index.", no_args_is_help=True)
 
 
 @app.command()
 def status(data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Print the live collection, its points, what is behind by kind, and the newest rebuilds."""
+    """Print the live collection, its points, rows that are not indexed yet, and the newest rebuilds."""
     from memforest_core.errors import NotFound
 
     with _opened(data) as (upkeep, tenant):
@@ -51,9 +51,9 @@ def rebuild(
 ) -> None:
     """Rebuild all points while recall goes on. Calls no chat model: vectors are stored in the database.
 
-    Cells that lack token vectors, of an older version or from a bundle, get them from the built-in embedding model.
+    Cells without token vectors (of an older version, or from a bundle) get them from the built-in embedding model.
 
-    A missing collection is created. Workers do the work; a rebuild that runs already is not started again.
+    A missing collection is created. Workers do the work. A running rebuild is not started again.
     """
     # An embedded node works only as long as this command runs.
     wait = wait or data is not None

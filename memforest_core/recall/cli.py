@@ -48,19 +48,20 @@ TURNS_SHOWN = 3
 def timeline(
     owner: OwnerOption,
     entity: Annotated[
-        str | None, option("Whose states; the owner's when not given, \"*\" for everybody's.", "--entity", "-e")
+        str | None,
+        option('Person or thing whose states are shown. Default: the owner. "*" shows all.', "--entity", "-e"),
     ] = None,
     attribute: Annotated[str | None, option("Which state: residence, job, pet, weight...", "--attribute", "-a")] = None,
-    scene: Annotated[str | None, option("What is in a scene: its label or id.")] = None,
+    scene: Annotated[str | None, option("Only states in this scene, by label or id.")] = None,
     as_of: Annotated[str | None, option("Leave out what was said after this time.")] = None,
-    since: Annotated[str | None, option("Begin at this time.")] = None,
+    since: Annotated[str | None, option("Start at this time.")] = None,
     until: Annotated[str | None, option("End at this time.")] = None,
-    limit: Annotated[int, typer.Option(help="States at once.")] = 100,
-    cursor: Annotated[str | None, option("Go on after the page that ended with this.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of states.")] = 100,
+    cursor: Annotated[str | None, option("Cursor that the previous page printed.")] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print states in the order of time: what held, since when, what superseded it, and which turns say so."""
+    """Print states in order of time: from when to when each was true, what replaced it, and the turns that say it."""
     from memforest_core.recall.timeline import open_timeline
 
     with opened_store(data) as store:
@@ -230,43 +231,41 @@ def _step(node: PathNode) -> str:
 MAX_VECTOR_BYTES = 2**20
 """A larger file is no vector."""
 
-KOption = Annotated[int | None, option("Evidence items; the setting recall.k when not given.", "--k", "-k")]
+KOption = Annotated[int | None, option("Number of evidence items. Default: the setting recall.k.", "--k", "-k")]
 AsOfOption = Annotated[str | None, option("Answer from what had been said by this time.")]
-AskedAtOption = Annotated[str | None, option("The timestamp of the question; now unless given.")]
+AskedAtOption = Annotated[str | None, option("Time of the question. Default: now.")]
 
 
 def recall(
     owner: Annotated[
-        list[str], typer.Option("--owner", "-o", help="Whose memory; may be given several times, for one recall.")
+        list[str], typer.Option("--owner", "-o", help="Whose memory. Repeat it to search several owners.")
     ],
     question: Annotated[str | None, argument("What to look for.")] = None,
     vector: Annotated[
         Path | None,
         option("Instead of a question: a vector of the embedding model, as a JSON list.", metavar="FILE.json"),
     ] = None,
-    channel: Annotated[
-        list[str] | None, option("Only sessions of this channel; may be given several times.", "--channel")
-    ] = None,
+    channel: Annotated[list[str] | None, option("Only sessions of this channel. Can be repeated.", "--channel")] = None,
     source: Annotated[
-        list[str] | None, option("Search this external collection too; may be given several times.", "--source")
+        list[str] | None, option("Also search this external collection. Can be repeated.", "--source")
     ] = None,
     mode: Annotated[
-        str | None, option("auto, flat, embedding, llm or planner; the setting recall.mode when not given.")
+        str | None, option("auto, flat, embedding, llm or planner. Default: the setting recall.mode.")
     ] = None,
     k: KOption = None,
-    neighbours: Annotated[int, typer.Option(help="Items before and after each.")] = 0,
+    neighbours: Annotated[int, typer.Option(help="Also show this many turns before and after each item.")] = 0,
     since: Annotated[str | None, option("Only what was said or happened from this time on.")] = None,
     until: Annotated[str | None, option("Only what was said or happened up to this time.")] = None,
     as_of: AsOfOption = None,
     asked_at: AskedAtOption = None,
-    max_tokens: Annotated[int | None, option("As many items as fit.")] = None,
-    budget_ms: Annotated[float | None, option("How long you can wait; mode auto stays within it.")] = None,
+    max_tokens: Annotated[int | None, option("Return as many items as fit into this many tokens.")] = None,
+    budget_ms: Annotated[float | None, option("Time limit in milliseconds for mode auto.")] = None,
     min_score: MinScoreOption = None,
     exclude_session: ExcludeSessionOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the evidence for a question: its time, by whom, where, and why it was found."""
+    """Print the evidence for a question: its time, speaker and session, and why it was found."""
     with opened_memory(data) as memory:
         result = memory.services.recall.recall(
             memory.tenant,
@@ -333,9 +332,7 @@ def answer(
     owner: OwnerOption,
     mode: Annotated[
         str | None,
-        option(
-            "How evidence is recalled: auto, flat, embedding, llm or planner; the setting recall.mode when not given."
-        ),
+        option("How evidence is recalled: auto, flat, embedding, llm or planner. Default: the setting recall.mode."),
     ] = None,
     k: KOption = None,
     as_of: AsOfOption = None,
@@ -345,10 +342,10 @@ def answer(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a question from memory, with the evidence items that say so.
+    """Answer a question from memory, with the evidence for the answer.
 
-    Needs a chat model. Ends with 75 when the model was unavailable: the evidence is printed, and the same command can
-    succeed later."""
+    Needs a chat model. If the model is unavailable, the evidence is printed and the exit code is 75: try again
+    later."""
     with opened_memory(data) as memory:
         answered = memory.answer(
             owner,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from memforest_core.work.records import Acted, AuditEntry, DeadDetail, DeadKind, DeadLetter, OperationTask
 
-LimitOption = Annotated[int, typer.Option(min=1, help="How many at most.")]
+LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 
 
 operations_app = typer.Typer(
@@ -63,7 +63,7 @@ def cancel(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take an operation back that waits, or a merge, import, export or rebuild that is under way."""
+    """Cancel an operation that has not started, or a running merge, import, export or rebuild."""
     with opened_memory(data) as memory:
         taken = memory.lifecycle.cancel(TaskId(operation), actor=actor_named(actor))
         state = taken.state() if no_wait else taken.wait_cancelled(timeout)
@@ -78,8 +78,8 @@ def cancel(
 
 
 def audit(
-    owner: Annotated[str | None, option("Only this owner's, also after a deletion.", "--owner", "-o")] = None,
-    action: Annotated[str | None, option("Only this: erase, correct, merge...", "--action")] = None,
+    owner: Annotated[str | None, option("Only rows of this owner, also after a deletion.", "--owner", "-o")] = None,
+    action: Annotated[str | None, option("Only one action: erase, correct, merge, ...", "--action")] = None,
     since: Annotated[str | None, option("Only from this time on.", "--since")] = None,
     limit: LimitOption = 100,
     data: DataOption = None,
@@ -134,13 +134,15 @@ def _print_audit(found: Sequence[AuditEntry]) -> None:
 
 Kind = Literal["cell", "node", "task"]
 
-OwnerFilter = Annotated[str | None, option("Only this owner's.", "--owner", "-o")]
+OwnerFilter = Annotated[str | None, option("Only those of this owner.", "--owner", "-o")]
 KindFilter = Annotated[Kind | None, option("Only cells, tree nodes or maintenance tasks.", "--kind")]
-CodeFilter = Annotated[str | None, option("Only what this error ended.", "--code")]
+CodeFilter = Annotated[str | None, option("Only those with this error code.", "--code")]
 Ids = Annotated[list[str], argument("Ids, or the first 8 or more characters of them.", metavar="ID...")]
 
 dead_app = typer.Typer(
-    name="dead", help="Look after work that was given up: nothing of it is lost.", no_args_is_help=True
+    name="dead",
+    help="Show, retry or discard dead letters: work that was given up. Nothing of it is lost.",
+    no_args_is_help=True,
 )
 
 
@@ -149,11 +151,11 @@ def list_(
     owner: OwnerFilter = None,
     kind: KindFilter = None,
     code: CodeFilter = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 1_000,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 1_000,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what was given up: where, which error, how many attempts, since when. Never what was said."""
+    """List dead letters: where, which error, attempts, since when. No conversation text."""
     with opened_store(data) as store:
         found = store.client.dead.list(owner, code=code, kinds=_kinds(kind), limit=limit + 1)
     letters = found[:limit]
@@ -166,11 +168,11 @@ def list_(
 @dead_app.command()
 def show(
     id_: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the first 8 or more characters of it.")],
-    text: Annotated[bool, typer.Option("--text", help="Also what was said.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Also print the conversation text.")] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print everything about one; what was said only with --text."""
+    """Print everything about one dead letter. Conversation text only with --text."""
     with opened_store(data) as store:
         found = store.client.dead.show(id_, text=text)
     if as_json:
@@ -185,14 +187,14 @@ def retry(
     ids: Annotated[
         list[str] | None, argument("Ids, or the first 8 or more characters of them.", metavar="[ID]...")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that --owner, --kind and --code leave.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All that match --owner, --kind and --code.")] = False,
     owner: OwnerFilter = None,
     kind: KindFilter = None,
     code: CodeFilter = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try again, as if it had never been tried: after a fix, a new key or another model."""
+    """Try again with a new count of attempts, for example after a fix or with a new key."""
     if bool(ids) == everything:
         raise InvalidInput("Name what to retry by its ids, or give --all.", code="nothing_named")
     if ids and (owner or kind or code):
@@ -205,7 +207,7 @@ def retry(
 
 @dead_app.command()
 def discard(ids: Ids, yes: YesOption = False, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Go on without it: a cell's turns stay recallable without facts of their own, a node's summary stays."""
+    """Give up the work for good. A cell's turns stay searchable but get no facts. A node still has its summary."""
     count = len(set(ids))
     question = f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?"
     confirm(question, yes=yes, as_json=as_json)

@@ -68,20 +68,17 @@ COMMANDS = (
         for each in (
             Command("today", "Print what happened today, speaker by speaker.", _show_day, (OWNER,)),
             Command("day", "Print what happened on a day, speaker by speaker.", _show_day, (DATE, OWNER)),
-            Command("week", "Print one text of the six days before today.", _show_period, (OWNER,)),
-            Command("period", "Print one text of a month, a year, or the whole life.", _show_period, (PERIOD, OWNER)),
+            Command("week", "Print one text about the six days before today.", _show_period, (OWNER,)),
+            Command(
+                "period", "Print one text about a month, a year, or the whole life.", _show_period, (PERIOD, OWNER)
+            ),
             Command(
                 "days",
-                "List an owner's days on which something was said, the newest first, with their digests.",
+                "List the days with turns, the newest first, with their digests.",
                 _show_days,
                 (OWNER, DAYS, CURSOR),
             ),
-            Command(
-                "summarize",
-                "Summarize a day or a session now, whether it is due or not.",
-                _show_summarized,
-                (OWNER, DAY, CELL),
-            ),
+            Command("summarize", "Summarize a day or a session now.", _show_summarized, (OWNER, DAY, CELL)),
         )
     ),
 )

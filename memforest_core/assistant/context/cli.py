@@ -23,16 +23,18 @@ def _show_context(made: Context) -> None:
     out.print(f"{made.tokens} of {made.max_tokens} tokens: {used}{missing}.", style="dim")
 
 
-OF_QUESTION = "What is to be answered; the last turn of a user unless given."
+OF_QUESTION = "The question to answer. Default: the user's last turn."
 QUESTION = given_argument("question", OF_QUESTION, "[QUESTION]", str | None, None)
 OF_SESSION = given_option("session", LATEST, str, LATEST_SESSION)
-SPEAKER = given_option("speaker", "Whom the profile is about and whose words are looked for.")
+SPEAKER = given_option("speaker", "Speaker whose profile and words are used.")
 CHANNEL = given_option("channel", "Only sessions of this channel.")
-CONTEXT_TOKENS = given_option("max_tokens", "Of the whole; the setting context.max_tokens unless given.", int | None)
+CONTEXT_TOKENS = given_option(
+    "max_tokens", "Maximum tokens of the whole context. Default: the setting context.max_tokens.", int | None
+)
 COMMANDS = (
     Command(
         "context",
-        "Print what goes into the prompt of one chat turn: profile, days, evidence and the running session.",
+        "Print the context for the prompt of one chat turn: profile, days, evidence and the running session.",
         _show_context,
         (OWNER, QUESTION, OF_SESSION, SPEAKER, CHANNEL, CONTEXT_TOKENS),
     ).made(),

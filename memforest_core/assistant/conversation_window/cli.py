@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memforest_core.ingest.accept.records import RunningSession
 
 OFF = "Windows are switched off: MEMFOREST_WINDOW__ENABLED."
-LATEST = "The session's id; LATEST: the one that runs or got a turn last."
+LATEST = "The session's id. LATEST is the running session, or the one with the newest turn."
 LatestArgument = Annotated[str, typer.Argument(help=LATEST, metavar="[SESSION]")]
 
 
@@ -74,12 +74,12 @@ ITS_SESSION = given_argument("session_id", "The session's id.", "SESSION")
 OPTIONAL_SESSION = given_argument("session_id", "The session's id.", "[SESSION]", str | None, None)
 SUMMARIZE = given_option("summarize", "Extract its last cell and refresh its summaries at once.", bool, True)
 SESSIONS = (
-    Command("start", "Begin a session; its id is made unless given.", _show_running, (OWNER, OPTIONAL_SESSION)),
-    Command("switch", "Go on with a session of before.", _show_running, (ITS_SESSION, OWNER)),
+    Command("start", "Start a session. Without an id, one is generated.", _show_running, (OWNER, OPTIONAL_SESSION)),
+    Command("switch", "Continue an earlier session.", _show_running, (ITS_SESSION, OWNER)),
     Command(
-        "close", "Close the session that runs, or the named one.", _show_running, (OWNER, OPTIONAL_SESSION, SUMMARIZE)
+        "close", "Close the running session, or the one you name.", _show_running, (OWNER, OPTIONAL_SESSION, SUMMARIZE)
     ),
-    Command("current", "Print which session runs.", _show_running, (OWNER,)),
+    Command("current", "Print the id of the running session.", _show_running, (OWNER,)),
 )
 
 
@@ -102,7 +102,7 @@ def window_put(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put facts and turns that recall found into a session's window, by reference."""
+    """Add facts and turns that recall found to a session's window."""
     items: list[ItemInput] = [*(fact or ())]
     for each in turn or ():
         of_session, space, of_turn = each.rpartition(" ")
@@ -120,7 +120,7 @@ COMMANDS = (
     window_put,
     Command(
         "window",
-        "Print a session as a model should see it: the last turns, older ones as summaries, and what recall found.",
+        "Print a session as messages for a model: the last turns, summaries of older ones, and recalled items.",
         _show_window,
         (OWNER, SESSION, WINDOW_TOKENS, LAST_TURNS),
     ).made(),

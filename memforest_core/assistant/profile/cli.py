@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memforest_core.assistant.profile.records import Forgetting, FoundFact, Intent, Profile, Turns
 
 TEXT_CHARS = 120
-ABOUT = "Whom it is about, by id or name; the owner when not given."
+ABOUT = "Person it is about, by id or name. Default: the owner."
 AboutOption = Annotated[str | None, option(ABOUT)]
 
 
@@ -82,22 +82,22 @@ def _show_intent(found: Intent) -> None:
     print_degraded(found.degraded)
 
 
-WRITE = given_option("write", "Let the model write a text that is not stored yet.", bool, True)
+WRITE = given_option("write", "If no profile text is stored, let the model write one.", bool, True)
 TEXT = given_argument("text", "What somebody wrote to an assistant.", "TEXT")
 
 
 def remember(
-    text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
+    text: Annotated[str, typer.Argument(help='The note, such as "I moved to Miami".')],
     owner: OwnerOption,
     about: AboutOption = None,
-    at: Annotated[str | None, option("The timestamp; now unless given.")] = None,
-    session: Annotated[str | None, option("The note's own id; a new one when not given.")] = None,
+    at: Annotated[str | None, option("Time of the note. Default: now.")] = None,
+    session: Annotated[str | None, option("Id of the note. Default: a new one.")] = None,
     wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
     timeout: TimeoutOption = TIMEOUT_S,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep a note: its facts are pinned, and a later one takes the turn of an earlier one."""
+    """Store a note. Its facts are pinned. A later note about the same thing replaces an earlier one."""
     with opened_store(data, create=True) as store:
         handle = store.client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
         progress = handle.status()
@@ -123,7 +123,7 @@ def forget_words(
 ) -> None:
     """Delete the facts that words name, and say which. It can't be undone: --dry-run shows them first.
 
-    The exit code is 1 when nothing was found, or a reference was left. To delete by ids: memforest forget.
+    The exit code is 1 if nothing was found or a reference was left. To delete by id, use memforest forget.
     """
     if not dry_run:
         confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
@@ -144,13 +144,13 @@ COMMANDS = (
         for each in (
             Command(
                 "profile",
-                "Print what is known of somebody now.",
+                "Print a person's profile: what is true of them now.",
                 _show_profile,
                 (OWNER, given_option("about", ABOUT), WRITE),
             ),
             Command(
                 "intent",
-                "Say what a text wants of the memory: remember, forget, about_me or none. Nothing is done about it.",
+                "Print what a text requests from the memory: remember, forget, about_me or none. Nothing is changed.",
                 _show_intent,
                 (TEXT,),
             ),

@@ -104,37 +104,34 @@ BOTH = (
     given_argument("a", "The topic's id.", "TOPIC"),
     given_argument("b", "The topic that becomes part of it.", "OTHER"),
 )
-TAGS = given_argument("tags", "The tags that it has from now on; none: no tags.", "[TAGS]...", list[str], [])
-TOPIC_TOKENS = given_option("max_tokens", "Of all messages; the setting topics.context_tokens.", int | None)
+TAGS = given_argument("tags", "The new tags. Without any, all tags are removed.", "[TAGS]...", list[str], [])
+TOPIC_TOKENS = given_option(
+    "max_tokens", "Maximum tokens of all messages. Default: the setting topics.context_tokens.", int | None
+)
 COLD = given_option("include_compressed", "Also the turns of a cold topic.", bool, True)
 TOPICS = (
-    Command(
-        "list",
-        "List an owner's topics, the one that reaches furthest in time first.",
-        _show_topics,
-        (OWNER, LIMIT, CURSOR),
-    ),
+    Command("list", "List an owner's topics, the most recent first.", _show_topics, (OWNER, LIMIT, CURSOR)),
     Command(
         "context",
-        "Print a topic as messages for a prompt: its summary, then its turns. Warms it.",
+        "Print a topic as messages for a prompt: its summary, then its turns. Counts as a visit of the topic.",
         _show_messages,
         (TOPIC, OWNER, TOPIC_TOKENS),
     ),
     Command(
         "history",
-        "Print the turns that say a topic's facts, in the order of time. Warms it.",
+        "Print the turns behind a topic's facts, in order of time. Counts as a visit of the topic.",
         _show_history,
         (TOPIC, OWNER, COLD, LIMIT, CURSOR),
     ),
     Command("stats", "Print a topic's counts: turns, dates, accesses, bytes, points.", _show_stats, (TOPIC, OWNER)),
-    Command("tag", "Give a topic tags, instead of those it has.", _show_topic, (TOPIC, OWNER, TAGS)),
-    Command("merge", "Make one topic of two.", _show_topic, (*BOTH, OWNER)),
+    Command("tag", "Replace a topic's tags.", _show_topic, (TOPIC, OWNER, TAGS)),
+    Command("merge", "Merge two topics into one.", _show_topic, (*BOTH, OWNER)),
 )
 """Commands that only call a method and print what it returns."""
 
 
 def _commands() -> typer.Typer:
-    of_topics = "What an owner's conversations are about, and how hot each topic is."
+    of_topics = "List and change an owner's topics: what the conversations are about."
     app = typer.Typer(name="topics", help=of_topics, no_args_is_help=True)
     for each in TOPICS:
         app.command(each.name)(each.made(_topics, "topic_"))

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from memforest_core.client.handles import Operation
     from memforest_core.work.records import OperationTask
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ActorOption = Annotated[str | None, option("The name for the audit; by default the logged-in user.", "--actor")]
-NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Only ask; see memforest operations.")]
-TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds to wait at most; the operation goes on after them.")]
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Start the operation and do not wait. See memforest operations.")
+]
+TimeoutOption = Annotated[
+    float, typer.Option(min=0, help="Maximum seconds to wait. The operation continues after that.")
+]
 TIMEOUT_S = 3_600.0
 
 

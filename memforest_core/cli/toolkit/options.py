@@ -21,16 +21,12 @@ def argument(help_: str, **more: Any) -> Any:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 DataOption = Annotated[
     Path | None,
-    option(
-        "Work on an embedded node in this directory instead of the services that the settings name.",
-        "--data",
-        metavar="DIR",
-    ),
+    option("Use the embedded node in this directory instead of the services in the settings.", "--data", metavar="DIR"),
 ]
-MinScoreOption = Annotated[float | None, option("Leave out evidence that scores less.", "--min-score")]
+MinScoreOption = Annotated[float | None, option("Leave out evidence with a lower score.", "--min-score")]
 ExcludeSessionOption = Annotated[
-    list[str] | None, option("Leave this session out; may be given several times.", "--exclude-session")
+    list[str] | None, option("Leave out this session. Can be repeated.", "--exclude-session")
 ]
 OwnerOption = Annotated[str, typer.Option("--owner", "-o", help="Whose memory.")]
 LimitOption = Annotated[int, typer.Option(help="Items of one page, 1 to 1,000.")]
-CursorOption = Annotated[str | None, option("Go on after the page that ended with this.")]
+CursorOption = Annotated[str | None, option("Cursor that the previous page printed.")]

@@ -32,15 +32,17 @@ def calibrate(
             metavar="FILE.jsonl",
         ),
     ] = None,
-    write: Annotated[Path | None, option("Write the settings to this env file.", metavar="FILE")] = None,
+    write: Annotated[
+        Path | None, option("Write the settings to this file of environment variables.", metavar="FILE")
+    ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Change these settings in a file that is there; its other lines stay.")
+        bool, typer.Option("--force", help="Change these settings in an existing file. Its other lines stay.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Derive the thresholds for routing facts to scenes.
+    """Compute the thresholds for routing facts to scenes.
 
-    They belong to an embedding model: run it when MEMFOREST_EMBEDDING__MODEL changes. Needs no service but the model.
+    They belong to an embedding model: run it after you change MEMFOREST_EMBEDDING__MODEL. It needs only the model.
     """
     from memforest_core.ingest.reduce import calibrating
     from memforest_core.models.model_opening import open_embedder

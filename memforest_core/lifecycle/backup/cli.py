@@ -23,10 +23,10 @@ Directory = Annotated[Path, argument("The backup's directory.", metavar="DIR")]
 
 
 def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Write all rows of the database to DIR, as of one timestamp, while work goes on.
+    """Write all rows of the database to DIR, as of one moment, while work goes on.
 
-    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the owner's address. DIR must be new or empty; it has what people
-    said, for this user alone to read. A backup that was interrupted has no manifest.json and is never restored.
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the schema owner's address. DIR must be new or empty. It contains
+    conversation text, and only this user can read it. An interrupted backup has no manifest.json and can't be restored.
     """
     from memforest_core.lifecycle.backup.service import back_up
 
@@ -43,10 +43,10 @@ def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = 
 
 
 def export_erasures(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The list; one that is there is replaced.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The list's file. An existing file is replaced.")],
     data: DataOption = None,
 ) -> None:
-    """Write the deletions that were requested to FILE, as ids and digests, for a later restore to repeat.
+    """Write all requested deletions to FILE, as ids and digests. A later restore can repeat them.
 
     Connects as memforest backup does. MEMFOREST_DATABASE__ERASURES_KEY signs the list.
     """
@@ -65,12 +65,12 @@ def restore(
     directory: Directory,
     data: DataOption = None,
     as_json: JsonOption = False,
-    erasures: Annotated[Path | None, option("Repeat the deletions of this list.", metavar="FILE")] = None,
+    erasures: Annotated[Path | None, option("Repeat the deletions in this list.", metavar="FILE")] = None,
 ) -> None:
-    """Load the backup in DIR into an empty database, rebuild the index without any model, and verify all promises.
+    """Load the backup in DIR into an empty database, rebuild the index without a model, and verify everything.
 
-    The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Until its end
-    nothing serves from the database. Exit code 1 when a promise is broken.
+    The schema is created and upgraded. After an interruption, run it again: either all rows are loaded or none. Until
+    it ends, nothing serves from the database. Exit code 1 if verify finds a broken guarantee.
     """
     from memforest_core.lifecycle.backup.files import read_list
     from memforest_core.lifecycle.backup.service import done, load
@@ -132,6 +132,8 @@ def _to_dict(manifest: Manifest) -> dict[str, object]:
     }
 
 
-erasures = typer.Typer(name="erasures", help="The deletions that a restore repeats.", no_args_is_help=True)
+erasures = typer.Typer(
+    name="erasures", help="Export deletions, so that a restore can repeat them.", no_args_is_help=True
+)
 erasures.callback()(lambda: None)
 erasures.command("export")(export_erasures)

@@ -23,15 +23,15 @@ def export(
     owner: OwnerOption,
     vectors: Annotated[bool, typer.Option("--vectors/--no-vectors", help="With the vectors of its texts.")] = True,
     summaries: Annotated[bool, typer.Option("--summaries/--no-summaries", help="With its summaries.")] = True,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="In the place of a file of that name.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     dry_run: DryRunOption = False,
     actor: ActorOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write an owner's forest to one file, as it is at this moment; nothing waits for it.
+    """Write an owner's memory to one file, as of this moment. Other work goes on.
 
-    What is left out is made again after the import: vectors by embedding, summaries by refresh.
+    Parts that you leave out are made again after the import: vectors by embedding, summaries by refresh.
     """
     with opened_memory(data) as memory, bar("exporting", as_json=as_json) as watch:
         numbers = memory.lifecycle.export(
@@ -49,18 +49,21 @@ def export(
 
 def import_(
     file: FileArgument,
-    owner: Annotated[str | None, option("Whose memory it becomes; by default whose it was.", "--owner", "-o")] = None,
+    owner: Annotated[
+        str | None, option("Owner of the imported memory. Default: the owner in the bundle.", "--owner", "-o")
+    ] = None,
     vectors: Annotated[
-        bool, typer.Option("--vectors/--no-vectors", help="Take its vectors, or embed its texts again.")
+        bool, typer.Option("--vectors/--no-vectors", help="Use the bundle's vectors, or embed the texts again.")
     ] = True,
     dry_run: DryRunOption = False,
     actor: ActorOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a forest from a bundle, for an owner who has none yet; everything is checked before it is written.
+    """Import an owner's memory from a bundle. The owner must have none yet. Everything is checked before anything is
+    written.
 
-    After an interruption run it again: it continues; once it is done, it does nothing more.
+    After an interruption, run it again: it continues. Once it is done, it does nothing.
     """
     with opened_memory(data, create=True) as memory, bar("importing", as_json=as_json) as watch:
         numbers = memory.lifecycle.import_(

@@ -25,7 +25,7 @@ FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id, 
 def correct(
     fact: FactArgument,
     owner: OwnerOption,
-    text: Annotated[str | None, option("What it should say.", "--text")] = None,
+    text: Annotated[str | None, option("The new text.", "--text")] = None,
     value: Annotated[str | None, option("The value of its state.", "--value")] = None,
     start: Annotated[str | None, option("When it began or happened.", "--start")] = None,
     end: Annotated[str | None, option("When it ended.", "--end")] = None,
@@ -67,7 +67,7 @@ def pin(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep a fact, a session or a turn whatever a policy says."""
+    """Pin a fact, a session or a turn: policies never delete it."""
     with opened_memory(data) as memory:
         operation = memory.lifecycle.pin(owner, fact, session=session, turn=turn, actor=actor_named(actor))
         follow(operation, wait=True, timeout_s=TIMEOUT_S, as_json=as_json, title="pinning")
@@ -82,7 +82,7 @@ def unpin(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let policies forget a fact, a session or a turn again."""
+    """Unpin a fact, a session or a turn: policies may delete it again."""
     with opened_memory(data) as memory:
         operation = memory.lifecycle.unpin(owner, fact, session=session, turn=turn, actor=actor_named(actor))
         follow(operation, wait=True, timeout_s=TIMEOUT_S, as_json=as_json, title="unpinning")
@@ -90,11 +90,11 @@ def unpin(
 
 def pins(
     owner: OwnerOption,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many of each kind.")] = 1_000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of each kind.")] = 1_000,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what is pinned: sessions, turns and facts."""
+    """List pinned sessions, turns and facts."""
     with opened_memory(data) as memory:
         found = memory.lifecycle.pins(owner, limit=limit)
     if as_json:

@@ -29,7 +29,7 @@ def forget(
     owner: OwnerOption,
     session: Annotated[str | None, option("A whole session.", "--session")] = None,
     turns: Annotated[list[str] | None, option("A turn of --session, by its id; repeatable.", "--turn")] = None,
-    fact: Annotated[str | None, option("A fact; what was said stays.", "--fact")] = None,
+    fact: Annotated[str | None, option("A fact. The turns that say it stay.", "--fact")] = None,
     since: Annotated[str | None, option("What was said from this moment on.", "--since")] = None,
     until: Annotated[str | None, option("What was said before this moment.", "--until")] = None,
     speaker: Annotated[str | None, option("All words of a speaker, by id.", "--speaker")] = None,
@@ -47,8 +47,8 @@ def forget(
 ) -> None:
     """Delete turns, a fact, a session, a time range, a speaker's words, or everything. It can't be undone.
 
-    Recall knows nothing of it as soon as the rows are gone; summaries that quoted it are masked until they are
-    recomputed. The exit code is 1 when a reference was left.
+    Recall no longer finds it as soon as the rows are deleted. Summaries that quoted it are hidden until they are
+    written again. The exit code is 1 if a reference was left.
     """
     if not dry_run:
         confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
@@ -98,11 +98,14 @@ def _print_receipt(receipt: Receipt) -> None:
 def vacuum(
     full: Annotated[
         bool,
-        typer.Option("--full", help="Rewrite tables, so that their files hold no deleted byte; locks each meanwhile."),
+        typer.Option(
+            "--full",
+            help="Rewrite the tables, so that no deleted byte is left in their files. Each table is locked meanwhile.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take deleted rows out of the pages of all tables and indexes; workers do it by themselves within minutes.
+    """Remove deleted rows from the files of all tables and indexes. Workers do it within minutes without this command.
 
     Connects with MEMFOREST_DATABASE__MIGRATION_URL.
     """

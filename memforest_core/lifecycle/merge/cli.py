@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 def merge(
     sources: Annotated[list[str], typer.Argument(metavar="OWNER...", help="Whose forests to merge.")],
-    into: Annotated[str, typer.Option("--into", help="A new owner, or one whose forest takes them in.")],
-    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Leave the merged forests where they are.")] = (
-        False
-    ),
+    into: Annotated[str, typer.Option("--into", help="The owner who gets everything; may be new.")],
+    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Do not delete the source forests.")] = (False),
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     no_wait: NoWaitOption = False,
@@ -42,8 +40,8 @@ def merge(
 ) -> None:
     """Merge forests: the same facts become one, matching trees are joined, all others are copied with their summaries.
 
-    Calls no model but for the nodes on joined paths. The sources take no sessions meanwhile and are gone afterwards,
-    unless --keep-sources. A dry run prints what contradicts.
+    Calls a model only for nodes on joined paths. The sources accept no sessions meanwhile and are deleted at the end,
+    unless you give --keep-sources. --dry-run prints what contradicts.
     """
     if not dry_run and not keep_sources:
         confirm(f"Merge {len(sources)} forests into {printable(into)}, and remove them?", yes=yes, as_json=as_json)

@@ -37,10 +37,10 @@ def rematerialize(
         bool, typer.Option("--summaries", help="Write all summaries again, with the current prompt and model.")
     ] = False,
     embedding: Annotated[
-        bool, typer.Option("--embedding", help="Give the whole database the settings' embedding model.")
+        bool, typer.Option("--embedding", help="Change the whole database to the embedding model of the settings.")
     ] = False,
     abandon: Annotated[
-        bool, typer.Option("--abandon", help="Remove what a rebuild of --owner that was given up has left.")
+        bool, typer.Option("--abandon", help="Remove the remains of a failed rebuild of --owner.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -50,10 +50,10 @@ def rematerialize(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what it will cost, then rebuild an owner's forest as a hidden one, and switch at the end.
+    """Print what a rebuild will cost, build an owner's forest again in the background, and switch to it at the end.
 
-    No session is replayed: without --extract the facts are placed again from what was extracted before. --embedding is
-    for all owners, with the workers stopped: texts are embedded, and a new collection takes the place of the old one.
+    Without --extract, stored extractions are used and no chat model is called for facts. --embedding is for all owners,
+    with the workers stopped: all texts are embedded again into a new collection.
     """
     if embedding and owner is None:
         _reembed(data, dry_run=dry_run, yes=yes, as_json=as_json)

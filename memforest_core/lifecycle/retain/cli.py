@@ -25,31 +25,36 @@ if TYPE_CHECKING:
 
     from memforest_core.lifecycle.retain.records import Policy
 
-app = typer.Typer(
-    name="policy", help="Bound how much is remembered, and see what that would forget.", no_args_is_help=True
-)
+app = typer.Typer(name="policy", help="Limit how much is stored and for how long.", no_args_is_help=True)
 
-OwnerFilter = Annotated[str | None, option("One owner's; without it what applies to all others.", "--owner", "-o")]
+OwnerFilter = Annotated[
+    str | None, option("One owner. Default: all owners without a policy of their own.", "--owner", "-o")
+]
 
 
 @app.command("set")
 def set_(
     owner: OwnerFilter = None,
-    max_age_days: Annotated[float | None, option("Forget turns that are older, with what rests on them alone.")] = None,
-    max_facts: Annotated[int | None, option("Facts a forest may hold.")] = None,
-    max_bytes: Annotated[int | None, option("Bytes of text a forest may hold.")] = None,
-    fraction: Annotated[float, typer.Option(help="Share of the facts that one run forgets at most.")] = 0.1,
-    facts_max_age_days: Annotated[float | None, option("Forget facts that nobody said since; words stay.")] = None,
-    digests_max_age_days: Annotated[float | None, option("Drop digests of days and weeks that ended before.")] = None,
-    window_max_age_days: Annotated[float | None, option("Drop what windows hold for longer.")] = None,
+    max_age_days: Annotated[float | None, option("Delete older turns, and facts that only they say.")] = None,
+    max_facts: Annotated[int | None, option("Maximum number of facts of one owner.")] = None,
+    max_bytes: Annotated[int | None, option("Maximum bytes of text of one owner.")] = None,
+    fraction: Annotated[float, typer.Option(help="Maximum fraction of the facts that one run deletes.")] = 0.1,
+    facts_max_age_days: Annotated[
+        float | None, option("Delete facts that nobody said again in this time. Turns stay.")
+    ] = None,
+    digests_max_age_days: Annotated[float | None, option("Delete digests of days and weeks that are older.")] = None,
+    window_max_age_days: Annotated[float | None, option("Delete what is in windows for longer.")] = None,
     order: Annotated[
-        Order, typer.Option(help="What goes first: what is least important, or what was not visited for longest.")
+        Order,
+        typer.Option(
+            help="What is deleted first: the least important facts, or those not visited for the longest time."
+        ),
     ] = Order.AGE,
     actor: ActorOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Set a policy; workers apply it from then on. See before with memforest policy apply --dry-run."""
+    """Set a policy. Workers apply it from then on. memforest policy apply --dry-run shows what it would delete."""
     with opened_memory(data) as memory:
         memory.lifecycle.set_policy(
             owner,
@@ -96,7 +101,7 @@ def apply(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Apply policies now: to one owner, or to all that are under one."""
+    """Apply policies now, to one owner or to all."""
     with opened_memory(data) as memory:
         requested = memory.lifecycle.apply_policy(owner, actor=actor_named(actor), dry_run=dry_run)
         for operation in requested:

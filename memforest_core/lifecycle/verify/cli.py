@@ -19,14 +19,16 @@ def verify(
     owner: Annotated[str | None, option("Only this owner's memory.", "--owner", "-o")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Repair summaries, counters, index and leases.")] = False,
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Check every tenant of the database.")] = False,
-    deep: Annotated[bool, typer.Option("--deep", help="Compare the contents of all points, not only of some.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare the contents of all points instead of a sample.")
+    ] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check every promise about stored memory and print what was checked and what was found.
+    """Check every guarantee on the stored data, and print what was checked and found.
 
-    Safe while workers run: each forest is checked in one snapshot. Exit code 1 when a promise is broken, 75 when
-    none is but the vector index was unavailable and could not be compared.
+    Safe while workers run: each forest is checked in one snapshot. Exit code 1: a guarantee is broken. Exit code 75:
+    none is broken, but the vector index was unavailable and was not compared.
     """
     from memforest_core.lifecycle.verify.service import open_verification
 

@@ -24,19 +24,19 @@ DAY_CHARS = len("2024-05-06")
 _NUMBERS = ("prompt", "cached", "completion", "dollars", "seconds")
 
 OwnerFilter = Annotated[str | None, option("Only this owner's calls.", "--owner", "-o")]
-SinceOption = Annotated[str | None, option("From this day or ISO 8601 time on; UTC without a zone.", metavar="DATE")]
-UntilOption = Annotated[str | None, option("To the end of this day, or until before this time.", metavar="DATE")]
+SinceOption = Annotated[str | None, option("From this day or ISO 8601 time; UTC without a zone.", metavar="DATE")]
+UntilOption = Annotated[str | None, option("Until the end of this day, or before this time.", metavar="DATE")]
 
 
 def cost(
-    by: Annotated[CostBy, typer.Option("--by", help="What to sum by.")] = CostBy.STEP,
+    by: Annotated[CostBy, typer.Option("--by", help="What to group by.")] = CostBy.STEP,
     since: SinceOption = None,
     until: UntilOption = None,
     owner: OwnerFilter = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print calls, tokens and dollars, the dearest first and days in order; failed calls are counted too."""
+    """Print calls, tokens and dollars, the most expensive first, days in order. Failed calls are included."""
     which = CallFilter(owner, since=moment("--since", since), until=moment("--until", until, end=True))
     with opened_store(data) as store:
         costs = store.inspection.costs(store.tenant, by, which)
@@ -81,7 +81,7 @@ def calls(
     owner: OwnerFilter = None,
     session: Annotated[str | None, option("Only those of this session of the owner.", "--session", "-s")] = None,
     step: Annotated[str | None, option("Only those of one step, such as extract or answer.")] = None,
-    outcome: Annotated[str | None, option("Only those that ended so: ok, or an error's code.")] = None,
+    outcome: Annotated[str | None, option("Only calls with this outcome: ok, or an error's code.")] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     limit: LimitOption = 100,
@@ -89,7 +89,7 @@ def calls(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List single model calls, the newest first, with tokens, dollars and latency; never with words."""
+    """List single model calls, the newest first, with tokens, dollars and latency, without any text."""
     with opened_store(data) as store:
         page = store.inspection.calls(
             store.tenant,

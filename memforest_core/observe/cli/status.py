@@ -47,7 +47,7 @@ def top(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch queue depths and ages, workers, model calls and dead work; with --json print one frame."""
+    """Watch queues, workers, model calls and dead letters. With --json, print one frame."""
     with opened_store(data) as store:
         if as_json:
             print_json(store.inspection.overview(store.tenant).to_dict())
@@ -184,7 +184,8 @@ def status(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print schema, workers, what waits and since when, and what failed; with SESSION how far that one is."""
+    """Print the schema, workers, waiting work with its age, and failures. With SESSION: the progress of that
+    session."""
     if session is not None and owner is None:
         raise InvalidInput("Say whose session it is: --owner.", code="missing_owner")
     if session is not None and owner is not None:
@@ -250,7 +251,7 @@ def _counts(by_state: Mapping[str, int]) -> str:
 
 
 def metrics(data: DataOption = None) -> None:
-    """Print the backlog, the ages of what waits, and the workers, as Prometheus reads them; of all tenants.
+    """Print the backlog, its age and the workers of all tenants in Prometheus' format.
 
     Exit code 1 when Postgres does not answer.
     """

@@ -51,7 +51,7 @@ def sessions(
 def turns(
     session: SessionArgument,
     owner: OwnerOption,
-    last: Annotated[int | None, option("Only the last so many.")] = None,
+    last: Annotated[int | None, option("Only this many of the last turns.")] = None,
     before: Annotated[str | None, option("Only those before the turn with this id.")] = None,
     limit: LimitOption = 100,
     cursor: CursorOption = None,
@@ -83,7 +83,7 @@ def facts(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List an owner's facts, the one that was learned last first, with the turns that say them."""
+    """List an owner's facts, the newest first, with the turns that say them."""
     with _reading(data) as (reading, tenant):
         page = reading.facts(
             tenant,

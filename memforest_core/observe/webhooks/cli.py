@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from memforest_core.observe.webhooks.records import NewEndpoint
     from memforest_core.observe.webhooks.service import Webhooks
 
-app = typer.Typer(name="webhooks", help="Post events to other programs over HTTP, signed.", no_args_is_help=True)
+app = typer.Typer(name="webhooks", help="Send signed events to other programs over HTTP.", no_args_is_help=True)
 
 EndpointArgument = Annotated[str, typer.Argument(help="The endpoint's id, as memforest webhooks list shows it.")]
 
 
 @app.command()
 def create(
-    url: Annotated[str, typer.Argument(help="Where events are posted to, such as https://example.com/hook.")],
+    url: Annotated[str, typer.Argument(help="URL that gets the events, such as https://example.com/hook.")],
     event: Annotated[
         list[str] | None,
         option("session.facts_ready, session.ready, operation.finished or work.dead; all unless given."),
@@ -33,7 +33,7 @@ def create(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make an endpoint and print its secret, which is shown this once."""
+    """Make an endpoint and print its secret. It is shown only once."""
     with _webhooks(data) as webhooks:
         _print_secret(webhooks.create(url, event, description=description), as_json=as_json)
 
@@ -68,7 +68,7 @@ def enable(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Enable an endpoint again; one that answered 410 is disabled."""
+    """Enable an endpoint again. An endpoint that answers 410 is disabled."""
     with _webhooks(data) as webhooks:
         found = webhooks.enable(endpoint, not off)
     if not answered(found, as_json=as_json):
@@ -77,7 +77,7 @@ def enable(
 
 @app.command()
 def rotate(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Give an endpoint another secret and print it; the former one signs in addition to it for a day."""
+    """Replace an endpoint's secret and print the new one. The old secret also signs for one more day."""
     with _webhooks(data) as webhooks:
         _print_secret(webhooks.rotate(endpoint), as_json=as_json)
 
@@ -86,8 +86,8 @@ def rotate(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOpt
 def deliveries(
     endpoint: Annotated[str | None, option("Only those of this endpoint.")] = None,
     state: Annotated[str | None, option("Only those that are held, ready, running, done or dead.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
-    cursor: Annotated[str | None, option("Go on where a page ended.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of items.")] = 100,
+    cursor: Annotated[str | None, option("Cursor that the previous page printed.")] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -113,7 +113,7 @@ def replay(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver again what was delivered or given up, under the same webhook-id."""
+    """Deliver an event again, with the same webhook-id."""
     with _webhooks(data) as webhooks:
         found = webhooks.replay(delivery)
     if not answered(found, as_json=as_json):

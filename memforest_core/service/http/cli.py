@@ -22,13 +22,14 @@ WATCH_S = 1.0
 
 
 def serve(
-    host: Annotated[str | None, option("The address to listen on; the setting server.host.")] = None,
-    port: Annotated[int | None, option("0 takes a free one; the setting server.port.", min=0, max=65_535)] = None,
-    processes: Annotated[
-        int, typer.Option(min=1, max=64, help="Processes that answer; one that dies is restarted.")
-    ] = 1,
+    host: Annotated[str | None, option("The address to listen on. Default: the setting server.host.")] = None,
+    port: Annotated[
+        int | None, option("Port; 0 takes a free one. Default: the setting server.port.", min=0, max=65_535)
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Number of processes. One that dies is restarted.")] = 1,
     proxy: Annotated[
-        str | None, option("Addresses of the proxies whose X-Forwarded headers are believed; the setting server.proxy.")
+        str | None,
+        option("Addresses of proxies whose X-Forwarded headers are trusted. Default: the setting server.proxy."),
     ] = None,
     data: DataOption = None,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and serve nothing.")] = False,
@@ -36,7 +37,7 @@ def serve(
 ) -> None:
     """Serve the memory over HTTP until Ctrl-C or SIGTERM. Needs the extra "server".
 
-    Programs send a key that memforest keys create has made. JSON log lines with ids only go to stderr.
+    Programs send a key made by memforest keys create. The log on stderr is JSON lines with ids and no text.
     """
     import logging
 

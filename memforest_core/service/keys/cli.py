@@ -19,25 +19,25 @@ from memforest_core.domain.turns import checked_name
 if TYPE_CHECKING:
     from memforest_core.service.keys.service import Keys
 
-app = typer.Typer(
-    name="keys", help="Make and revoke the keys with which programs reach a tenant over HTTP.", no_args_is_help=True
-)
+app = typer.Typer(name="keys", help="Make, list and revoke keys for programs that use HTTP.", no_args_is_help=True)
 
-TenantOption = Annotated[str | None, option("Whose keys; by default the settings' own tenant.", "--tenant")]
+TenantOption = Annotated[str | None, option("Tenant of the key. Default: the setting tenant.", "--tenant")]
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is for; the audit names it.")],
-    scope: Annotated[Scope, typer.Option(help="What it may do; each includes the ones before.")] = Scope.WRITE,
+    name: Annotated[str, typer.Argument(help="Name of the key, shown in the audit.")],
+    scope: Annotated[
+        Scope, typer.Option(help="What the key may do. Each scope includes the ones before it.")
+    ] = Scope.WRITE,
     owners: Annotated[str | None, option("Only owners that match this pattern, such as 'user-*'.")] = None,
-    requests_per_minute: Annotated[int | None, option("Its own limit instead of the server's.", min=1)] = None,
-    expires: Annotated[str | None, option("When it ends, such as 2027-01-31 (ISO 8601, UTC).")] = None,
+    requests_per_minute: Annotated[int | None, option("Limit of this key. Default: the server's limit.", min=1)] = None,
+    expires: Annotated[str | None, option("When the key expires, such as 2027-01-31 (ISO 8601, UTC).")] = None,
     tenant: TenantOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key and print its secret, which is shown this once."""
+    """Make a key and print its secret. It is shown only once."""
     with _keys(data, tenant) as (keys, own):
         made = keys.create(
             own, name, scope=scope, owners=owners, requests_per_minute=requests_per_minute, expires=expires

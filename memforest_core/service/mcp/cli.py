@@ -17,11 +17,11 @@ KEY = "MEMFOREST_KEY"
 
 
 def mcp(
-    owner: Annotated[str, option("Whose memory is meant when a tool names nobody.", "--owner", "-o")] = "",
+    owner: Annotated[str, option("Owner for tool calls that name none.", "--owner", "-o")] = "",
     server: Annotated[str | None, option(f"The address of a MemForest server; its key in {KEY}.")] = None,
     data: DataOption = None,
 ) -> None:
-    """Give the memory to an agent as tools over stdio (MCP): for the configuration of the agent, not to type.
+    """Offer the memory to an agent as tools over stdio (MCP). An agent's configuration starts this command.
 
     Works on the services that the settings name, on an embedded node (--data), or over HTTP (--server).
     """

@@ -13,11 +13,11 @@ app = typer.Typer(name="db", help="Create and upgrade the database schema.", no_
 
 @app.command()
 def upgrade(as_json: JsonOption = False) -> None:
-    """Bring the schema to the newest revision and give the service role its rights.
+    """Upgrade the schema to the newest revision and give the service role its rights.
 
-    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the address of a role that may create schemas and roles (such as
-    the database's owner with CREATEROLE); MEMFOREST_DATABASE__URL names the service role that it makes. Safe to run
-    again, and by several at once.
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL: a role that may create schemas and roles, such as the database's
+    owner with CREATEROLE. MEMFOREST_DATABASE__URL names the service role that is created. You can run it again, also
+    several at once.
     """
     from memforest_core.settings import load_settings
     from memforest_core.store.schema import upgrade as bring_up

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 NONE = "none"
 
-app = typer.Typer(name="tenants", help="See and change what tenants may do.", no_args_is_help=True)
+app = typer.Typer(name="tenants", help="Show and change limits and rights of tenants.", no_args_is_help=True)
 
 
 @app.command()
 def limits(
-    tenant: Annotated[str | None, argument("Which one; by default the settings' own.")] = None,
+    tenant: Annotated[str | None, argument("The tenant. Default: the setting tenant.")] = None,
     max_waiting_cells: Annotated[str | None, option("Cells that may wait for extraction.", metavar="N|none")] = None,
     max_turns_per_day: Annotated[
         str | None, option("Turns that may be stored within 24 hours.", metavar="N|none")
@@ -33,7 +33,7 @@ def limits(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a tenant's limits and what is used of them, or change them first; none goes back to the settings."""
+    """Print a tenant's limits and their use. Options change them first; "none" returns to the settings."""
     waiting, turns = (
         _number(max_waiting_cells, "--max-waiting-cells"),
         _number(max_turns_per_day, "--max-turns-per-day"),
@@ -61,10 +61,10 @@ TenantArgument = Annotated[str, argument("The tenant.")]
 
 @app.command()
 def grant(role: RoleArgument, tenant: TenantArgument, as_json: JsonOption = False) -> None:
-    """Let a login role of the database reach a tenant, and no tenant that it was not granted.
+    """Let a login role of the database reach a tenant. It reaches no tenant that was not granted to it.
 
-    For app servers: with such a role in MEMFOREST_DATABASE__URL they accept, recall and forget for these tenants, and
-    their credentials reach no other. Workers serve all tenants. Connects with MEMFOREST_DATABASE__MIGRATION_URL.
+    For app servers: with this role in MEMFOREST_DATABASE__URL they can enqueue, recall and forget for these tenants
+    only. Workers serve all tenants. Connects with MEMFOREST_DATABASE__MIGRATION_URL.
     """
     from memforest_core.store import access
 
