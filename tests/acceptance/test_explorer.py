@@ -24,6 +24,8 @@ WIDTHS = (1_400, 390)
 PAGES = (
     "/",
     "/owners",
+    "/search",
+    href("/search", q="bob"),
     *(href(path, owner=OWNER) for path in ("/owner", "/states", "/facts", "/topics", "/days", "/trees")),
     href("/ask", owner=OWNER, question="Where did Bob live before Seattle?"),
     href("/context", owner=OWNER, question="Where does Bob live?"),
@@ -137,7 +139,7 @@ def test_all_pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark(address: 
                 wide = tab.run("document.documentElement.scrollWidth")
                 assert wide <= width, f"{path} is {wide} pixels wide on {width}"
                 assert tab.run("document.querySelectorAll('h1').length") == 1, path
-        assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 19)"
+        assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(15, 19, 17)"
 
 
 def test_the_pages_work_without_scripts(address: str, key: str, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from memforest_core.service.explorer.login import (
     remember,
 )
 from memforest_core.service.explorer.page_requests import Moved, Page, Shown, Visit, href, rendered
+from memforest_core.service.explorer.search_page import search
 from memforest_core.service.http.gate import Rates
 from memforest_core.service.http.problems import Problem, Refused, problem_of
 from memforest_core.service.keys.records import Caller
@@ -46,12 +47,17 @@ MAX_FIELDS = 100
 MAX_SECRET_CHARS = 256
 STATIC = {
     "explorer.css": "text/css; charset=utf-8",
+    "drawings.css": "text/css; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
+    "d3.min.js": "text/javascript; charset=utf-8",
+    "pages.js": "text/javascript; charset=utf-8",
+    "inter.woff2": "font/woff2",
     "icon.svg": "image/svg+xml",
 }
 
 PAGES: dict[str, Page] = {
     "/": work.overview,
+    "/search": search,
     "/owners": work.owners,
     "/owner": pages.sessions,
     "/states": pages.states,

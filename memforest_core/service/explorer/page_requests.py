@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cache
@@ -133,6 +134,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"moment": moment, "day": day, "age": age, "money": money, "number": number, "shortened": shortened}
+    made.filters["around"] = around
     made.globals |= {"href": href, "version": __version__, "by_rules": by_rules}
     return made
 
@@ -178,3 +180,18 @@ def shortened(text: str, chars: int) -> str:
     """The beginning of a text on one line."""
     line = one_line(text)
     return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"
+
+
+def around(text: str, words: Sequence[str], chars: int) -> list[tuple[str, bool]]:
+    """A text on one line, cut to where the first of some words is; its parts, and whether each is such a word."""
+    line = one_line(text)
+    found = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)", re.IGNORECASE)
+    first = found.search(line)
+    if first is not None and first.end() > chars:
+        line = "…" + line[max(0, first.start() - chars // 3) :].lstrip()
+    parts, end = [], 0
+    line = shortened(line, chars)
+    for hit in found.finditer(line):
+        parts += [(line[end : hit.start()], False), (hit.group(), True)]
+        end = hit.end()
+    return [*parts, (line[end:], False)]

@@ -1,0 +1,37 @@
+"""Search in everything that a key reaches: owners, sessions, facts, turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memforest_core.errors import InvalidInput
+from memforest_core.service.explorer.finding import SEARCHED_FACTS, SEARCHED_SESSIONS, FindingRows, searched_words
+from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit
+
+FOUND = 8
+"""Of each kind."""
+MAX_CHARS = 200
+READ_AT_ONCE = 1_000
+
+
+def search(visit: Visit) -> Outcome:
+    """What has all words of ``q``; without words, the sessions that were written to last."""
+    text = visit.parameter("q") or ""
+    if len(text) > MAX_CHARS:
+        raise InvalidInput(f"Search for at most {MAX_CHARS} characters.", code="search_too_long")
+    words, owners = searched_words(text), reached(visit)
+    with FindingRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
+        found = rows.search(words, owners, FOUND) if words else None
+        newest = () if words else rows.newest(owners, FOUND)
+    bounds = {"sessions": SEARCHED_SESSIONS, "facts": SEARCHED_FACTS}
+    return Shown("search.html", {"q": text, "words": words, "found": found, "newest": newest, "bounds": bounds})
+
+
+def reached(visit: Visit) -> Sequence[str] | None:
+    """The owners that the key reaches, at most a thousand; None: all of them."""
+    caller = visit.caller
+    if caller.owners is None:
+        return None
+    reading = visit.memory.services.reading
+    found = reading.owners(caller.tenant, prefix=caller.owners_begin, limit=READ_AT_ONCE)
+    return [each.owner for each in found.items if caller.may_ask_of(each.owner)]
