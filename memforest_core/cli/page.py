@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
 
 HOST = "127.0.0.1"
-KEY_FILE = "key"
 KEY_NAME = "local"
 """What the key is called in the list of keys and in the audit."""
 
@@ -55,7 +54,10 @@ def served_page(
     server = HttpServer(memory, listening)
     server.start()
     try:
-        yield ServedPage(server.address, local_key(memory, directory))
+        page = ServedPage(server.address, local_key(memory, directory))
+        if memory.embedded_node is not None:
+            memory.embedded_node.publish_server(HOST, listening.getsockname()[1])
+        yield page
     finally:
         server.stop()
 
@@ -63,6 +65,7 @@ def served_page(
 def local_key(memory: MemForest, directory: Path) -> Path:
     """The file in a data directory with a key that may do everything, for its user alone; made once, and again when
     that key was revoked. Raises StoreUnavailable."""
+    from memforest_core.client.embedded.directory import KEY_FILE
     from memforest_core.service.keys.service import Callers, Keys
 
     file, engine = directory / KEY_FILE, memory.services.engine

@@ -37,6 +37,7 @@ from memforest_core.observe.cli.tree import tree
 from memforest_core.observe.reading import cli as reading
 from memforest_core.observe.webhooks import cli as webhooks
 from memforest_core.recall.cli import answer, recall, timeline
+from memforest_core.service.hook import cli as hook
 from memforest_core.service.http.cli import serve
 from memforest_core.service.keys import cli as keys
 from memforest_core.service.mcp.cli import mcp
@@ -61,7 +62,7 @@ COMMANDS: tuple[Any, ...] = (
     *(*calendar.COMMANDS, *chat_context.COMMANDS, *window.COMMANDS, *profile.COMMANDS, *topics.COMMANDS),
     *(ingest, calibrate, recall, answer, timeline, status, top, metrics, cost, calls, tree),
     *(reading.sessions, reading.turns, reading.facts, reading.trees, reading.node, work.operations_app, work.audit),
-    *(work.dead_app, webhooks.app, serve, mcp, keys.app, index.app, tenants.app, db.app),
+    *(work.dead_app, webhooks.app, serve, mcp, hook.app, keys.app, index.app, tenants.app, db.app),
     *(forget, correct.correct, correct.pin, correct.unpin, correct.pins, policy.app, merge, rematerialize),
     *(bundle.export, bundle.import_, verify, backup.backup, backup.restore, backup.erasures),
 )
@@ -72,7 +73,7 @@ PANELS = {
     " intent",
     "Look inside": "sessions turns facts trees tree node pins operations audit",
     "Change": "forget forget-words correct pin unpin policy merge export rematerialize",
-    "Serve": "serve mcp keys webhooks tenants",
+    "Serve": "serve mcp hook keys webhooks tenants",
     "Operate": "status top metrics cost calls dead verify backup restore erasures index db worker worker-health flower"
     " calibrate",
 }

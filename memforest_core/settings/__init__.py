@@ -755,6 +755,7 @@ def _has(settings: Mapping[str, object], loc: Sequence[str]) -> bool:
 
 _OURS = re.compile(
     r"MEMFOREST_TEST_\w+|MEMFOREST_(APP_PASSWORD|VERSION)"  # read by the tests, and by the compose file
+    r"|MEMFOREST_(URL|KEY|OWNER)"  # read by what reaches a server over HTTP
     r"|MEMFOREST\w*_SERVICE_(HOST|PORT\w*)|MEMFOREST\w*_PORT_\d+_(TCP|UDP)\w*"  # Kubernetes' for services called so
 )
 _LINK = re.compile(r"(tcp|udp)://")

@@ -20,6 +20,8 @@ from memforest_core.index.socket_index import write_address
 LOCK_NAME = "memforest.lock"
 NODE_NAME = "node.json"
 """By which settings other processes reach the node that runs in a directory."""
+KEY_FILE = "key"
+"""The file with the key under which its user reaches the node over HTTP."""
 
 SOCKET_PATH_LIMIT = 103
 """Longest socket path in bytes that Linux (108) and macOS (104) both take, with the final NUL."""
@@ -120,6 +122,29 @@ def running_node(path: Path) -> dict[str, dict[str, str]] | None:
     except FileNotFoundError:
         return None
     return found
+
+
+def served_at(path: Path) -> tuple[str, str] | None:
+    """Address and key with which this user's processes reach a running node over HTTP; None when none answers."""
+    server = (running_node(path) or {}).get("server") if is_open(path) else None
+    if server is None:
+        return None
+    return f"http://{server['host']}:{server['port']}", (path.expanduser() / KEY_FILE).read_text().strip()
+
+
+def is_open(path: Path) -> bool:
+    """Whether a process has the data directory open."""
+    try:
+        lock = os.open(path.expanduser() / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _acquire(directory: Path) -> int:

@@ -68,6 +68,11 @@ class EmbeddedNode:
         """Raise UsedAfterFork in a forked process."""
         self.servers.directory.check_process()
 
+    def publish_server(self, host: str, port: int) -> None:
+        """Write down where this process also answers HTTP."""
+        server = {"server": {"host": host, "port": str(port)}}
+        self.servers.directory.publish(addresses(self.services.settings) | server)
+
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Stop the worker (waiting for running calls up to the deadline), the index and the servers.
 

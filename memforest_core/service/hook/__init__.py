@@ -1,0 +1,1 @@
+"""Hooks of coding agents: each stores what was said, and gives the agent what is remembered."""
