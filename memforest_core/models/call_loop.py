@@ -51,7 +51,8 @@ def _report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         log.warning("model_call_loop_error", extra={"error_class": type(error).__name__})
 
 
-async def _bounded(start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
+async def finished(start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
+    """How a call ended that may take so many seconds, on the loop that runs."""
     # asyncio.wait returns at the deadline even if the task resists its cancellation.
     task = asyncio.ensure_future(start())
     try:
@@ -79,7 +80,7 @@ class CallLoop:
     def run(self, start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
         """Runs ``start()`` on the loop for at most ``deadline_s`` seconds. Errors are returned: one raised later then
         carries no context, whose text may quote a conversation."""
-        future = asyncio.run_coroutine_threadsafe(_bounded(start, deadline_s), self._loop)
+        future = asyncio.run_coroutine_threadsafe(finished(start, deadline_s), self._loop)
         try:
             return future.result(timeout=deadline_s + _GRACE_S)
         except concurrent.futures.TimeoutError:

@@ -623,6 +623,19 @@ class WebhookSettings(Group):
     """Days for which deliveries that are over stay listed, and can be replayed."""
 
 
+class GatewaySettings(Group):
+    """The OpenAI-compatible paths of the server (``/openai/v1``): which model answers. They are off without one."""
+
+    model: str | None = None
+    """litellm's name of the model, such as openai/gpt-4.1-mini."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float = Field(default=600.0, gt=0)
+    """Seconds for a whole answer; of a stream for its beginning, and from part to part."""
+    context_tokens: int = Field(default=2_000, ge=1, le=1_000_000)
+    """Estimated tokens of memory that are added to a request."""
+
+
 class Settings(BaseSettings):
     """The whole configuration of a process."""
 
@@ -661,6 +674,7 @@ class Settings(BaseSettings):
     profile: ProfileSettings = ProfileSettings()
     context: ContextSettings = ContextSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    gateway: GatewaySettings = GatewaySettings()
 
     @property
     def only_english(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -101,6 +102,10 @@ class ModelServer:
         self.cached_tokens = cached_tokens
         self.tokens_per_s = tokens_per_s
         """Of a chat answer, after the latency; None: no time. A client that leaves ends its answer."""
+        self.part_s = 0.0
+        """Between two parts of a stream."""
+        self.cut_after: int | None = None
+        """A stream ends after so many parts, without its end."""
         self.one_at_a_time = one_at_a_time
         """Whether a chat call waits until the one before it has ended, as on a laptop."""
         self.requests: list[Received] = []
@@ -227,7 +232,10 @@ class ModelServer:
             if self.tokens_per_s is not None and path.endswith("/chat/completions") and response.status == 200:
                 await self._write(reader, response.document["usage"]["completion_tokens"] / self.tokens_per_s)
             call.status = response.status
-            await self._send(writer, response, fault)
+            if call.body.get("stream") and response.status == 200:
+                await self._stream(writer, response.document)
+            else:
+                await self._send(writer, response, fault)
         finally:
             self.active -= 1
             call.ended = time.monotonic()
@@ -317,6 +325,32 @@ class ModelServer:
         # Reversed, as a provider may: the index says which text a vector belongs to.
         document = {"object": "list", "data": data[::-1], "model": body.get("model")}
         return _Response(200, document | {"usage": usage})
+
+    async def _stream(self, writer: asyncio.StreamWriter, document: dict[str, Any]) -> None:
+        """The answer in parts: words, then each tool call's name and its arguments in parts, then why it ends."""
+        head = {**{k: document[k] for k in ("id", "created", "model")}, "object": "chat.completion.chunk"}
+        message = document["choices"][0]["message"]
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": word} for word in re.findall(r"\s*\S+", message.get("content") or "")]
+        for index, call in enumerate(message.get("tool_calls") or ()):
+            given = call["function"]["arguments"]
+            deltas.append({"tool_calls": [{"index": index, **call, "function": {**call["function"], "arguments": ""}}]})
+            deltas += [
+                {"tool_calls": [{"index": index, "function": {"arguments": given[at : at + 7]}}]}
+                for at in range(0, len(given), 7)
+            ]
+        ends = "tool_calls" if message.get("tool_calls") else "stop"
+        parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        parts.append({"index": 0, "delta": {}, "finish_reason": ends})
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        lines = [json.dumps({**head, "choices": [part]}) for part in parts[: self.cut_after]]
+        for line in [*lines, *(["[DONE]"] if self.cut_after is None else [])]:
+            data = f"data: {line}\n\n".encode()
+            writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(self.part_s)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
 
     async def _send(self, writer: asyncio.StreamWriter, response: _Response, fault: Fault | None = None) -> None:
         payload = json.dumps(response.document).encode()

@@ -205,9 +205,9 @@ class Gate:
                 scope[CALLER] = await admission.count()
                 scope[ADMISSION] = admission
             most = self.limits.others.get(scope["path"], self.limits.body_bytes)
-            body = _Body(receive, send, headers, most, admission)
+            body = _Body(receive, send, headers, most, admission, scope["path"])
         except (Refused, MemForestError) as error:
-            await answer(problem_of(error))(scope, receive, send)
+            await answer(problem_of(error), scope["path"])(scope, receive, send)
             return
         with suppress(ClientDisconnect):  # no error: nobody reads the answer
             await self.app(scope, body.receive, body.send)
@@ -236,7 +236,7 @@ class _Body:
     """
 
     def __init__(
-        self, receive: Receive, send: Send, headers: Headers, most: float, admission: Admission | None
+        self, receive: Receive, send: Send, headers: Headers, most: float, admission: Admission | None, path: str
     ) -> None:
         """Raises Refused at once for a length that is announced."""
         announced = headers.get("content-length", "0")
@@ -246,6 +246,7 @@ class _Body:
         self._send = send
         self._most = most
         self._admission = admission
+        self._path = path
         self._got = 0
         self._whole = False
         self._slack_s = self._most_slack_s = STREAM_SLACK_S if most == math.inf else SLACK_S
@@ -288,7 +289,7 @@ class _Body:
             self._started = True
             await self._send(message)
         elif message["type"] == "http.response.start":
-            await answer(self._refused)({"type": "http"}, self._receive, self._send)
+            await answer(self._refused, self._path)({"type": "http"}, self._receive, self._send)
 
 
 def _too_long(most: float) -> Refused:

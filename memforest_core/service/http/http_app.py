@@ -26,6 +26,7 @@ from memforest_core.models.limits.call_limits import client_address
 from memforest_core.observe.prometheus import OTHER, STEP_BUCKETS_S
 from memforest_core.service.explorer.explorer_app import Explorer
 from memforest_core.service.explorer.login import Logins
+from memforest_core.service.gateway import http as gateway
 from memforest_core.service.http import endpoints, mem0, problems, streams
 from memforest_core.service.http.endpoints import Memories
 from memforest_core.service.http.gate import CALLER, Gate, Limits, Rates
@@ -145,6 +146,7 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
 
     app = _with_operations(FastAPI(**_HEAD, lifespan=running), memories)
     problems.register(app)
+    gateway.register(app, memories, settings.gateway)
     callers = Callers(memory.services.engine)
     own = settings.server
     others = {PREFIX + BUNDLE: own.max_bundle_mb * MEBIBYTE, PREFIX + streams.BULK.path: math.inf}
@@ -155,7 +157,7 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
         rates=rates,
         limits=limits,
         threads=threads,
-        guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == MCP_PATH,
+        guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES, problems.OPENAI)) or path == MCP_PATH,
     )
     if registry is not None:
         app.add_middleware(Counted, registry=registry)

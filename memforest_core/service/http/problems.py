@@ -143,13 +143,26 @@ def problem_of(error: MemForestError | Refused) -> Problem:
     return found
 
 
-def answer(problem: Problem) -> Response:
-    """A problem as a response."""
+OPENAI = "/openai/"
+"""Begins the paths whose errors have the shape that OpenAI's clients read."""
+
+
+def openai_error(problem: Problem) -> dict[str, Any]:
+    """A problem as OpenAI's API writes it."""
+    kind = "invalid_request_error" if problem.status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
+    param = problem.faults[0].field if problem.faults else None
+    return {"error": {"message": problem.detail, "type": kind, "param": param, "code": problem.code}}
+
+
+def answer(problem: Problem, path: str = "") -> Response:
+    """A problem as a response to a request of ``path``."""
     headers = {}
     if problem.retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="memforest"'
+    if path.startswith(OPENAI):
+        return JSONResponse(openai_error(problem), problem.status, headers)
     return JSONResponse(
         problem.model_dump(mode="json", exclude_defaults=True, exclude_none=True),
         status_code=problem.status,
@@ -163,17 +176,17 @@ def register(app: FastAPI) -> None:
 
     @app.exception_handler(MemForestError)
     @app.exception_handler(Refused)
-    async def expected(_request: Request, error: MemForestError | Refused) -> Response:
-        return answer(problem_of(error))
+    async def expected(request: Request, error: MemForestError | Refused) -> Response:
+        return answer(problem_of(error), request.url.path)
 
     @app.exception_handler(RequestValidationError)
-    async def malformed(_request: Request, error: RequestValidationError) -> Response:
-        return answer(invalid(error.errors(), skip=1))
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        return answer(invalid(error.errors(), skip=1), request.url.path)
 
     @app.exception_handler(HTTPException)
-    async def plain_http(_request: Request, error: HTTPException) -> Response:
+    async def plain_http(request: Request, error: HTTPException) -> Response:
         status = HTTPStatus(error.status_code)
-        response = answer(_problem(status, status.name.lower(), str(error.detail)))
+        response = answer(_problem(status, status.name.lower(), str(error.detail)), request.url.path)
         response.headers.update(error.headers or {})
         return response
 
@@ -182,7 +195,8 @@ def register(app: FastAPI) -> None:
         # The message may quote what was said: only the place is logged.
         log.error("request_failed", path=request.scope.get("route_name", ""), **place_of(error))
         status = HTTPStatus.INTERNAL_SERVER_ERROR
-        return answer(_problem(status, "internal_error", "Something went wrong here; the server's log says where."))
+        found = _problem(status, "internal_error", "Something went wrong here; the server's log says where.")
+        return answer(found, request.url.path)
 
 
 def invalid(errors: Sequence[Mapping[str, Any] | ErrorDetails], *, skip: int = 0) -> Problem:

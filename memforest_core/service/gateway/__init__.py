@@ -1,0 +1,1 @@
+"""OpenAI's chat API with memory: the paths that an app calls instead of its model."""
