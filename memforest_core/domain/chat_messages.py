@@ -1,23 +1,23 @@
-"""Messages of chat APIs as the fields of a turn: content in parts, tool calls, objects of client libraries.
+"""Messages of chat APIs as turns: content in parts, tools' calls and results, objects of client libraries.
 
-The shapes: https://platform.openai.com/docs/api-reference/chat/create (messages) and LangChain's ``messages_to_dict``
-and ``model_dump`` of its messages. Neither package is imported: the fields of an object are read.
+A message is one turn, none when nothing was said (an empty answer, reasoning alone), or several: a tool's result is a
+turn of its own. Shapes: OpenAI's chat, Responses items and threads; Anthropic; Gemini; LangChain's
+``messages_to_dict``, ``model_dump`` and ``dumpd``; the AI SDK's UIMessage; litellm. No such package is imported: the
+fields of an object are read.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Required, TypedDict
 
+from memforest_core.domain.message_parts import Said, Segment, called, item_role, segments_of
 from memforest_core.errors import InvalidInput
 
 MAX_CALLS = 16
 """Calls of one message that are written out; more are counted."""
-MAX_NAME_CHARS = 100
-MAX_ARGUMENT_CHARS = 500
-"""Of the arguments of one call, written as JSON."""
 
 
 class TurnInput(TypedDict, total=False):
@@ -25,7 +25,7 @@ class TurnInput(TypedDict, total=False):
 
     role: Required[str]
     """user, assistant, system or tool."""
-    content: Required[str | Sequence[Mapping[str, object]]]
+    content: Required[str | Sequence[Mapping[str, object] | str]]
     """Text, or the content parts of a chat API."""
     id: str
     """The caller's own, unique in the session."""
@@ -37,51 +37,62 @@ class TurnInput(TypedDict, total=False):
 
 
 TURN_KEYS = frozenset(TurnInput.__annotations__)
-_READ = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "type"}
+_FILES = ("experimental_attachments", "attachments", "images")
+"""Fields with a list of a message's files (the AI SDK, OpenAI's threads, litellm)."""
+_TIMES = ("created_at", "createdAt", "create_time", "createTime")
+_READ = {*_FILES, *_TIMES, *("tool_calls", "function_call", "tool_call_id", "refusal", "audio", "type", "parts")} | {
+    "toolInvocations"
+}
 """Fields of others that become part of a turn."""
 _LEFT_NAMES = """
-    additional_kwargs annotations artifact example invalid_tool_calls parsed response_metadata status usage_metadata
+    additional_kwargs annotations artifact assistant_id cache_control completed_at container context_management example
+    file_ids incomplete_at incomplete_details invalid_tool_calls model object parsed phase provider_specific_fields
+    reasoning reasoning_content reasoning_details reasoning_items response_metadata revisionId run_id status stop_reason
+    stop_sequence thinking_blocks thread_id usage usage_metadata
 """
 _LEFT = frozenset(_LEFT_NAMES.split())
 """Fields of others that say nothing worth remembering."""
-_TEXT_PARTS = {"text", "input_text", "output_text"}
-_PLACEHOLDERS = {
-    "image_url": "image",
-    "input_image": "image",
-    "input_audio": "audio",
-    "input_file": "file",
-    "refusal": "refusal",
-}
-"""Parts without words for us; a part of any other type is named by its type."""
-_SILENT_PARTS = {"thinking", "reasoning", "redacted_thinking", "tool_use", "tool_call"}
-"""Parts that are no part of what was said, or that ``tool_calls`` repeats."""
+_MAY_BE_EMPTY = {"assistant", "ai", "model", "tool", "function"}
+"""Roles whose messages without words are left out; those of others are refused."""
+_REMOVED = "remove"
+"""LangChain's mark that a message was taken out: it says nothing."""
+
+
+def message_turns(message: object, where: str) -> list[Mapping[str, object]]:
+    """The turns of a message: a mapping, or an object with ``model_dump`` (openai, LangChain, google-genai, litellm).
+
+    Text parts are joined by line breaks; files become a mark such as ``[image: cat.png]``, calls
+    ``[called NAME(ARGUMENTS)]``. A tool's result is a turn of role tool, with the call's id in the metadata; the second
+    turn of a message with an id has the id ``ID#2``. Unknown fields of a mapping stay, to be refused later; those of an
+    object, and those that are None, are left out. Raises InvalidInput.
+    """
+    turn, call, segments = _read(message, where)
+    if turn.get("role") == _REMOVED:
+        return []
+    if not segments:
+        empty = not turn.get("content") or isinstance(turn["content"], str | list | tuple)
+        skipped = empty and turn.keys() <= TURN_KEYS and (turn.get("role") in _MAY_BE_EMPTY or _answers(turn))
+        return [] if skipped else [turn]
+    made = [_turn(turn, call, list(said)) for _, said in groupby(segments, _grouped)]
+    own = turn.get("id")
+    return [each if number == 1 or not own else each | {"id": f"{own}#{number}"} for number, each in enumerate(made, 1)]
 
 
 def turn_fields(message: object, where: str) -> Mapping[str, object]:
-    """The fields of a turn in a message: a mapping, or an object with ``model_dump`` (openai, LangChain).
+    """A message as one turn, with the words of tools' results among its own. Raises InvalidInput."""
+    turn, call, segments = _read(message, where)
+    return _turn(turn, call, segments) if segments else turn
 
-    Text parts are joined by line breaks; other parts become a mark such as ``[image]``. Tool calls become
-    ``[called NAME(ARGUMENTS)]``. ``tool_call_id`` goes into the metadata. Unknown
-    fields of a mapping stay, to be refused later; those of an object are left out. Raises InvalidInput.
-    """
-    fields = _fields(message, where)
-    if not fields.keys() - TURN_KEYS and isinstance(fields.get("content"), str):
-        return fields
-    if "role" not in fields and "type" in fields:
-        inner = fields.get("data")
-        outer = {name: value for name, value in fields.items() if name != "data"}
-        fields = {**(outer | dict(inner) if isinstance(inner, Mapping) else fields), "role": fields["type"]}
+
+def _read(message: object, where: str) -> tuple[dict[str, object], object, list[Segment]]:
+    """The fields of a message's turns but their words, the id of the call that it answers, and what it says."""
+    fields = _flat(_fields(message, where))
     turn = {name: value for name, value in fields.items() if name not in _READ | _LEFT}
-    said = _said(fields, where)
-    if said is not None:
-        turn["content"] = said
-    if fields.get("tool_call_id") is not None:
-        metadata = turn.get("metadata")
-        turn["metadata"] = {
-            **(metadata if isinstance(metadata, Mapping) else {}),
-            "tool_call_id": fields["tool_call_id"],
-        }
-    return turn
+    if "timestamp" not in turn and (said_at := _time(fields)) is not None:
+        turn["timestamp"] = said_at
+    known = isinstance(fields.get("content"), str | list | tuple | None)
+    segments = [segment for segment in _segments(fields, where) if segment.text.strip()] if known else []
+    return turn, fields.get("tool_call_id"), segments
 
 
 def _fields(message: object, where: str) -> Mapping[str, object]:
@@ -91,73 +102,116 @@ def _fields(message: object, where: str) -> Mapping[str, object]:
     fields = dump(mode="json") if callable(dump) and not isinstance(message, type) else None
     if not isinstance(fields, Mapping):
         raise InvalidInput(f"{where}: send an object with role and content.", code="invalid_turns")
-    return {name: value for name, value in fields.items() if name in TURN_KEYS | _READ and value is not None}
+    if item_role(fields.get("type")):
+        return fields
+    return {name: value for name, value in fields.items() if name in TURN_KEYS | _READ}
 
 
-def _said(fields: Mapping[str, object], where: str) -> object:
-    """The text of a message; its content as it is when that is neither text nor parts."""
+def _flat(given: Mapping[str, object]) -> dict[str, object]:
+    """The fields with a role and with content, out of a wrapper (LangChain), an item (Responses) or parts (Gemini)."""
+    fields = {str(name): value for name, value in given.items() if value is not None}
+    kwargs, data, kind = fields.get("kwargs"), fields.get("data"), fields.get("type")
+    if "lc" in fields and isinstance(kwargs, Mapping):
+        path = fields.get("id")
+        kind = path[-1] if isinstance(path, list) and path else kwargs.get("type")
+        fields = {name: value for name, value in kwargs.items() if value is not None}
+    elif "role" not in fields and isinstance(data, Mapping) and isinstance(kind, str):
+        del fields["data"]
+        fields |= {name: value for name, value in data.items() if value is not None}
+    if "role" not in fields and (role := item_role(kind)):
+        alone: dict[str, object] = {
+            name: fields[name] for name in ("id", "timestamp", "created_at", "metadata") if name in fields
+        }
+        return {**alone, "role": role, "content": [fields]}
+    if "role" not in fields and kind is not None:
+        fields["role"] = str(kind).strip().removesuffix("Chunk").removesuffix("Message").lower()
+    return _with_parts(fields)
+
+
+def _with_parts(fields: dict[str, object]) -> dict[str, object]:
+    """The fields with ``parts`` (Gemini, the AI SDK) or a single part as content."""
+    content, parts = fields.get("content"), fields.get("parts")
+    if isinstance(content, Mapping):
+        inner = content.get("parts")
+        fields["content"] = inner if isinstance(inner, list) else [content] if "type" in content else content
+    elif isinstance(parts, list | tuple) and parts:
+        fields.setdefault("role", "user")
+        worded = any(isinstance(part, str) or (isinstance(part, Mapping) and part.get("text")) for part in parts)
+        fields["content"] = [*([content] if isinstance(content, str) and not worded else []), *parts]
+    return fields
+
+
+def _time(fields: Mapping[str, object]) -> object | None:
+    metadata = fields.get("metadata")
+    objects = (fields, metadata if isinstance(metadata, Mapping) and "parts" in fields else {})
+    found = (each.get(name) for each in objects for name in _TIMES)
+    return next((value for value in found if isinstance(value, str | int | float | datetime) and value), None)
+
+
+def _segments(fields: Mapping[str, object], where: str) -> list[Segment]:
+    """What a message says, segment by segment; calls that the content repeats are taken once, and at most 16."""
     content = fields.get("content")
-    if isinstance(content, list | tuple):
-        parts = [_part(part, where) for part in content]
-    elif isinstance(content, str):
-        parts = [content]
-    elif content is None:
-        parts = []
-    else:
-        return content
-    for name in ("refusal", "audio"):
-        if fields.get(name):
-            parts.append(f"[{name}]")
-    parts += _calls(fields)
-    return "\n".join(part for part in parts if part) or content
+    parts = list(content) if isinstance(content, list | tuple) else [content] if isinstance(content, str) else []
+    calls = [called(call) for call in (*_listed(fields, "tool_calls"), *_listed(fields, "function_call"))]
+    ids = {call.call for call in calls}
+    segments = [
+        segment
+        for part in parts
+        for segment in segments_of(part, where)
+        if segment.said is not Said.CALL or not calls or (segment.call and segment.call not in ids)
+    ]
+    segments += [
+        segment
+        for part in _others(fields, {segment.call for segment in segments})
+        for segment in segments_of(part, where)
+    ]
+    segments += calls
+    more = [segment for segment in segments if segment.said is Said.CALL][MAX_CALLS:]
+    left = {id(segment) for segment in more}
+    segments = [segment for segment in segments if id(segment) not in left]
+    return [*segments, Segment(Said.WORDS, f"[{len(more)} more calls]")] if more else segments
 
 
-def _part(part: object, where: str) -> str:
-    if isinstance(part, str):
-        return part
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(part, Mapping) or not isinstance(kind, str):
-        raise InvalidInput(f"{where}: give each content part a type, such as text.", code="invalid_content")
-    if kind in _SILENT_PARTS:
-        return ""
-    if kind in _TEXT_PARTS:
-        if not isinstance(part.get("text"), str):
-            raise InvalidInput(f"{where}: give the content part of type {kind} a text.", code="invalid_content")
-        return str(part["text"])
-    return f"[{_PLACEHOLDERS.get(kind, _short(kind, MAX_NAME_CHARS))}]"
+def _others(fields: Mapping[str, object], known: set[str | None]) -> Iterator[object]:
+    """Parts that a message has outside of its content."""
+    if fields.get("refusal"):
+        yield {"type": "refusal"}
+    if fields.get("audio"):
+        audio = fields["audio"]
+        yield {**(audio if isinstance(audio, Mapping) else {}), "type": "audio"}
+    for name in _FILES:
+        for file in _listed(fields, name):
+            yield {**(file if isinstance(file, Mapping) else {}), "type": "image_url" if name == "images" else "file"}
+    for call in _listed(fields, "toolInvocations"):
+        if isinstance(call, Mapping) and call.get("toolCallId") not in known:
+            yield {"type": "tool-invocation", "toolInvocation": call}
 
 
-def _calls(fields: Mapping[str, object]) -> list[str]:
-    calls = fields.get("tool_calls")
-    given: list[object] = list(calls) if isinstance(calls, list | tuple) else []
-    if fields.get("function_call") is not None:
-        given.append(fields["function_call"])
-    lines = [_call(call) for call in given[:MAX_CALLS]]
-    if len(given) > MAX_CALLS:
-        lines.append(f"[{len(given) - MAX_CALLS} more calls]")
-    return lines
+def _listed(fields: Mapping[str, object], name: str) -> list[object]:
+    value = fields.get(name)
+    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
-def _call(call: object) -> str:
-    """One call as text. Under ``function`` or ``custom`` (OpenAI), or flat (LangChain)."""
-    named: Mapping[str, object] = call if isinstance(call, Mapping) else {}
-    for under in ("function", "custom"):
-        inner = named.get(under)
-        if isinstance(inner, Mapping):
-            named = inner
-    arguments = next((named[key] for key in ("arguments", "args", "input") if named.get(key) is not None), "")
-    return f"[called {_short(str(named.get('name') or 'a tool'), MAX_NAME_CHARS)}({_arguments(arguments)})]"
+def _grouped(segment: Segment) -> object:
+    """Equal for neighbours that are one turn: what was said; each result of a tool is its own."""
+    return id(segment) if segment.said is Said.RESULT else None
 
 
-def _arguments(arguments: object) -> str:
-    if not isinstance(arguments, str):
-        try:
-            arguments = json.dumps(arguments, ensure_ascii=False, default=str)
-        except (TypeError, ValueError, RecursionError):
-            return "…"
-    return _short(arguments, MAX_ARGUMENT_CHARS)
+def _turn(turn: Mapping[str, object], call: object, said: Sequence[Segment]) -> dict[str, object]:
+    """A turn with these segments, and the id of the call that it answers in its metadata."""
+    made, first = dict(turn), said[0]
+    if first.said is Said.RESULT:
+        made = {name: value for name, value in turn.items() if name not in ("name", "speaker_id")}
+        made |= {"role": "tool"} | ({"name": first.tool} if first.tool else {})
+        call = first.call or call
+    if call is not None:
+        metadata = turn.get("metadata")
+        made["metadata"] = {**(metadata if isinstance(metadata, Mapping) else {}), "tool_call_id": call}
+    return made | {"content": "\n".join(segment.text for segment in said)}
 
 
-def _short(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+def _answers(turn: Mapping[str, object]) -> bool:
+    """Whether the parts of a message include a result of a tool, which had no words."""
+    content = turn.get("content")
+    kinds = (part.get("type") for part in content if isinstance(part, Mapping)) if isinstance(content, list) else ()
+    return any(item_role(kind) for kind in kinds)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from memforest_core.domain.chat_messages import TURN_KEYS, turn_fields
+from memforest_core.domain.chat_messages import TURN_KEYS, message_turns
 from memforest_core.domain.times import EARLIEST, LATEST
 from memforest_core.errors import InvalidInput
 
@@ -78,8 +78,8 @@ class TurnLimits:
     max_turn_bytes: int = 262_144
 
 
-_ROLES = {"developer": "system", "function": "tool", "human": "user", "ai": "assistant"}
-"""What others call our roles: OpenAI (developer, function) and LangChain (human, ai)."""
+_ROLES = {"developer": "system", "function": "tool", "human": "user", "ai": "assistant", "model": "assistant"}
+"""What others call our roles: OpenAI (developer, function), LangChain (human, ai) and Gemini (model)."""
 _GENERATED = "turn@"
 """Begins the ids of turns that came without one; no caller may give such an id, so that none is taken for another."""
 _GENERATED_ID = re.compile(rf"{_GENERATED}\d+", re.ASCII)
@@ -273,12 +273,13 @@ def levels_of(value: object) -> Iterator[list[object]]:
 
 
 def checked_messages(raw_turns: Sequence[object]) -> list[Mapping[str, object]]:
-    """The fields of each turn that a caller sent, in whichever form of a chat API. Raises InvalidInput."""
+    """The fields of each turn in what a caller sent, in whichever form of a chat API; none when nobody says anything.
+    Raises InvalidInput."""
     if isinstance(raw_turns, str | bytes | Mapping) or not isinstance(raw_turns, Sequence):
         raise InvalidInput("Send turns as a list of objects with role and content.", code="invalid_turns")
     if not raw_turns:
         raise InvalidInput("Send at least one turn; the session is empty.", code="empty_session")
-    return [turn_fields(raw, f"Turn {number}") for number, raw in enumerate(raw_turns, start=1)]
+    return [turn for number, raw in enumerate(raw_turns, start=1) for turn in message_turns(raw, f"Turn {number}")]
 
 
 def timestamp_of(message: Mapping[str, object], frame: SessionFrame) -> datetime:

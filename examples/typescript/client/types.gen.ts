@@ -1589,17 +1589,17 @@ export type Turn = {
 };
 
 export type TurnInput = {
-    role?: string;
+    role?: string | null;
     content?: string | Array<{
         [key: string]: unknown;
-    }>;
-    id?: string;
-    timestamp?: string | number;
-    speaker_id?: string;
-    name?: string;
+    } | string> | null;
+    id?: string | null;
+    timestamp?: string | number | null;
+    speaker_id?: string | null;
+    name?: string | null;
     metadata?: {
         [key: string]: unknown;
-    };
+    } | null;
     [key: string]: unknown;
 };
 

@@ -106,6 +106,14 @@ def _new_turns(rows: AcceptRows, session: SessionId, stored: Sequence[Turn] | No
     return fresh
 
 
+def _nothing_said(rows: AcceptRows, forest: ForestRef | None, name: str | None, *, appends: bool) -> Accepted:
+    """What messages without words add to a session that has turns: nothing. Raises InvalidInput for a new one."""
+    running = rows.running(forest.id) if forest and name is None else name
+    if appends and forest and running and (count := rows.turns_so_far(forest.id, running)[0]):
+        return Accepted(forest.id, derived_id(forest.id, running), count, 0, 0, running)
+    raise InvalidInput("Send at least one turn with words; in these nobody says anything.", code="empty_session")
+
+
 class Acceptance:
     """Accepts sessions and single turns; starts, switches and closes the session that runs."""
 
@@ -182,6 +190,8 @@ class Acceptance:
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
             messages = checked_messages(turns)
+            if not messages:
+                return _nothing_said(rows, forest, name, appends=appends)
             frame = self._frame(forest, owner, called, messages, started_at, given)
             forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), frame.zone.key)
             if called is not None and called != forest.display_name:

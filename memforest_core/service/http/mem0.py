@@ -15,7 +15,7 @@ from fastapi import APIRouter, Body, FastAPI, Request
 
 from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.route_table import ROUTES
-from memforest_core.domain.chat_messages import TurnInput, turn_fields
+from memforest_core.domain.chat_messages import TurnInput, message_turns
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.turns import TurnLimits, checked_metadata, checked_name
 from memforest_core.errors import InvalidInput
@@ -103,6 +103,8 @@ class Mem0Paths:
         memory = self._allowed(caller, "enqueue", place.owner)
         event = str(uuid4())
         turns, session = turns_of(fields, place, event), place.session or f"{OWN_SESSION}{event}"
+        if not turns:
+            return {"results": [], "event_id": event}
         try:
             if place.session is None:
                 await memory.enqueue(place.owner, session, turns, wait="facts", timeout_s=FACTS_S)
@@ -273,7 +275,8 @@ def place_of(fields: Mapping[str, Any], owner: str | None) -> Place:
 
 
 def turns_of(fields: Mapping[str, Any], place: Place, event: str) -> list[TurnInput]:
-    """The turns of an ``add``; their ids begin with that of the ``event``. Raises InvalidInput."""
+    """The turns of an ``add``, none when nobody says anything; their ids begin with that of the ``event``. Raises
+    InvalidInput."""
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         raise InvalidInput("Give messages: a list with role and content each.", code="invalid_turns")
@@ -281,8 +284,9 @@ def turns_of(fields: Mapping[str, Any], place: Place, event: str) -> list[TurnIn
     if not isinstance(own, Mapping):
         raise _refused("Give metadata as an object.")
     turns: list[TurnInput] = []
-    for number, message in enumerate(messages):
-        turn = {**turn_fields(message, f"Message {number + 1}"), "id": f"{event}-{number}"}
+    read = [turn for number, each in enumerate(messages, start=1) for turn in message_turns(each, f"Message {number}")]
+    for number, message in enumerate(read):
+        turn = {**message, "id": f"{event}-{number}"}
         said = turn.get("metadata", {})
         turn["metadata"] = {**(said if isinstance(said, Mapping) else {}), **own, **place.metadata}
         if "timestamp" in fields:

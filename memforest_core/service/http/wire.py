@@ -320,9 +320,9 @@ def _union(members: tuple[Any, ...]) -> Any:
 def _typed_dict(hint: Any) -> Any:
     """The same fields in the kind of typed dict that pydantic reads on every Python.
 
-    Messages of chat APIs have others; the library reads them or says which it does not know.
+    Messages of chat APIs have others, and null; the library reads them or says which it does not know.
     """
-    fields = {name: NotRequired[wired(type_)] for name, type_ in get_type_hints(hint).items()}
+    fields = {name: NotRequired[wired(type_) | None] for name, type_ in get_type_hints(hint).items()}
     made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
     made.__pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[attr-defined]
     return made

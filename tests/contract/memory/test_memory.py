@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -41,6 +42,31 @@ def test_a_session_is_stored_once(memory: MemForest, owner: str) -> None:
     assert repeated.status().turns == len(MOVES)
     with pytest.raises(SessionConflict):
         memory.enqueue(owner, "s/1", [MOVES[0] | {"content": "I moved to Rome."}])
+
+
+def test_messages_of_chat_apis_are_stored_once(memory: MemForest) -> None:
+    """Given messages with calls, results and an empty answer, when they are sent again, then nothing is new."""
+    owner = f"shapes-{uuid4()}"
+    call = {"type": "tool_use", "id": "t", "name": "weather", "input": {"city": "Bergen"}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "4 C and rain"}
+    messages: list[Any] = [
+        {"role": "user", "parts": [{"text": "Is it cold?"}]},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result, {"type": "text", "text": "I live there."}]},
+        {"role": "assistant", "content": None, "tool_calls": None, "provider_specific_fields": None},
+    ]
+
+    assert memory.enqueue(owner, "s", messages).accepted.new_turns == 4
+    assert memory.enqueue(owner, "s", messages).accepted.new_turns == 0
+    assert memory.append(owner, "s", messages[-1]).accepted.new_turns == 0
+    assert [f"{turn.role}: {turn.content}" for turn in memory.turns(owner, "s").items] == [
+        "user: Is it cold?",
+        'assistant: [called weather({"city": "Bergen"})]',
+        "tool: 4 C and rain",
+        "user: I live there.",
+    ]
+    with pytest.raises(InvalidInput, match="nobody says anything"):
+        memory.enqueue(owner, "other", messages[-1:])
 
 
 def test_what_was_said_is_found_with_its_place(memory: MemForest, owner: str) -> None:

@@ -10,7 +10,8 @@ from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion_message_function_tool_call import ChatCompletionMessageFunctionToolCall, Function
 from pydantic import BaseModel
 
-from memforest_core.domain.chat_messages import MAX_ARGUMENT_CHARS, MAX_CALLS
+from memforest_core.domain.chat_messages import MAX_CALLS
+from memforest_core.domain.message_parts import MAX_ARGUMENT_CHARS
 from memforest_core.domain.turns import Role, SessionFrame, Turn, TurnLimits, checked_messages, parse_turns
 from memforest_core.errors import InvalidInput
 from tests.harness.builders import NOON
@@ -146,10 +147,12 @@ def test_calls_of_langchain_become_texts() -> None:
 @pytest.mark.parametrize(
     ("raw", "code"),
     [
-        ({"role": "user", "content": [{"text": "x"}]}, "invalid_content"),
+        ({"role": "user", "content": [{"words": "x"}]}, "invalid_content"),
         ({"role": "user", "content": [{"type": "text", "text": 3}]}, "invalid_content"),
-        ({"role": "user", "content": {"type": "text"}}, "missing_content"),
-        ({"role": "assistant", "content": None, "tool_calls": []}, "missing_content"),
+        ({"role": "user", "content": {"type": "text"}}, "invalid_content"),
+        ({"role": "user", "content": {"words": "x"}}, "missing_content"),
+        ({"role": "user", "content": ""}, "missing_content"),
+        ({"role": "assistant", "words": "x"}, "unknown_field"),
         ({"role": "user", "content": "x", "data": {}}, "unknown_field"),
         ({"type": "robot", "content": "x"}, "unknown_role"),
         (BaseModel, "invalid_turns"),

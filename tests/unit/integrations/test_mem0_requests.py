@@ -51,6 +51,21 @@ def test_what_names_nobody_for_certain_is_refused(fields: dict[str, Any]) -> Non
         place_of(fields, None)
 
 
+def test_messages_of_every_shape_are_added() -> None:
+    messages = [
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": [{"type": "tool_result", "content": "4 C"}, {"type": "text", "text": "Cold."}]},
+    ]
+
+    found = turns_of({"messages": messages, "metadata": {"app": "x"}}, Place("a"), "e")
+
+    assert [(turn["id"], turn["role"], turn["content"]) for turn in found] == [
+        ("e-0", "tool", "4 C"),
+        ("e-1", "user", "Cold."),
+    ]
+    assert turns_of({"messages": messages[:1]}, Place("a"), "e") == []
+
+
 def test_switches_stand_as_they_are() -> None:
     given = {"infer": True, "rerank": False, "query": "x", "top_k": None, "delete_linked": "true"}
 
