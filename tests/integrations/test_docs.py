@@ -17,7 +17,7 @@ from pydantic_ai.models.test import TestModel
 
 from memforest_core import AsyncMemForest, RemoteMemForest
 from memforest_core.ingest.formats.file_items import Converted
-from memforest_core.ingest.formats.formats import Format, converted
+from tests.harness.exports import read_file
 from tests.integrations.conftest import Node
 from tests.integrations.test_openai_agents import Scripted, calls, says
 
@@ -101,7 +101,7 @@ def test_the_page_of_who_comes_from_elsewhere(node: Node, tmp_path: Path, monkey
         run(code, scope)
 
     assert "Lisbon" in str(scope["client"].get_all(filters={"user_id": "alice"}))
-    rows = {name: _converted(tmp_path / f"{name}.jsonl", Format.HISTORY) for name in ("zep", "hindsight")}
+    rows = {name: _converted(tmp_path / f"{name}.jsonl", "history") for name in ("zep", "hindsight")}
     (zep,), (sport,) = rows["zep"], rows["hindsight"]
     assert (zep.owner, zep.session_id, zep.turns[0]["id"], zep.turns[0]["name"]) == ("alice", "t1", "m1", "Alice")
     assert (sport.session_id, [turn["content"] for turn in sport.turns]) == ("hindsight", ["Alice plays tennis."])
@@ -109,13 +109,13 @@ def test_the_page_of_who_comes_from_elsewhere(node: Node, tmp_path: Path, monkey
         memory.enqueue(session.owner, session.session_id, session.turns, wait="facts")
     exported = tmp_path / "mem0.json"
     exported.write_text(json.dumps(scope["client"].get_all(filters={"user_id": "alice"}, page_size=1000)))
-    brought = _converted(exported, Format.MEM0)
+    brought = _converted(exported, "mem0")
     assert {session.owner for session in brought} == {"alice"}
     assert "Lisbon" in str([session.turns for session in brought])
     memory.close()
 
 
-def _converted(path: Path, format_: Format) -> list[Converted]:
-    found = list(converted(format_, iter([path.read_bytes()]), "alice"))
+def _converted(path: Path, format_: str) -> list[Converted]:
+    found = read_file(path.read_bytes(), format_, owner="alice")
     assert all(isinstance(each, Converted) for each in found), found
     return found  # type: ignore[return-value]

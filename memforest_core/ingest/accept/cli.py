@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from io import BufferedIOBase, BufferedReader
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,24 +14,19 @@ from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
-from memforest_core.ingest.formats.json_items import read_lines
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from memforest_core.client.handles import SessionHandle
     from memforest_core.client.producer import MemForestClient
-    from memforest_core.ingest.formats.formats import Format
+    from memforest_core.ingest.formats.formats import Checked, Chosen
+    from memforest_core.ingest.formats.talks import Options
 
 MAX_REPORTED = 1_000
-"""Bad lines and items that are named; more are counted."""
-CHUNK_BYTES = 2**18
-"""Read at once, at most."""
+"""Kinds of bad lines and items that are named; more are counted."""
+MAX_SHOWN_CHARS = 300
+"""Of a turn in a dry run."""
 
 Wait = Literal["none", "raw", "facts", "summaries"]
-FileFormat = Literal[
-    "jsonl", "auto", "locomo", "longmemeval", "openai", "sharegpt", "mem0", "langchain", "history", "sqlite"
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +38,27 @@ class BadItem:
     session_id: str | None
     code: str
     message: str
+    count: int = 1
+    """Lines or items with the same error; the first is named."""
+
+
+@dataclass(slots=True)
+class Preview:
+    """What would be stored, by a dry run."""
+
+    format: str
+    sessions: int
+    turns: int
+    failed: int
+    owner_speaks_as: Mapping[str, int]
+    speakers: Mapping[str, int]
+    """Turns by speaker, without the owner's."""
+    first: str | None
+    last: str | None
+    shown: Sequence[Mapping[str, object]]
+    """The first turns, each with its session."""
+    errors: Sequence[BadItem]
+    warnings: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -75,8 +87,12 @@ class Report:
             self.unchanged += 1
 
     def refuse(self, position: int, session_id: str | None, error: InvalidInput | SessionConflict) -> None:
-        """Note a bad line or item."""
+        """Note a bad line or item; those with the same error are counted together."""
         self.failed += 1
+        for at, bad in enumerate(self.errors):
+            if (bad.code, bad.message) == (error.code, error.message):
+                self.errors[at] = replace(bad, count=bad.count + 1)
+                return
         if len(self.errors) < MAX_REPORTED:
             line, item = (position, None) if self.format == "jsonl" else (None, position)
             self.errors.append(BadItem(line, item, session_id if item else None, error.code, error.message))
@@ -86,44 +102,51 @@ def ingest(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE",
-            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
-            ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
+            metavar="FILE_OR_ZIP_OR_FOLDER",
+            help="An export of a messenger, an assistant or another memory (docs/input.md lists them), a chatbot's own"
+            ' history, or one session a line: {"owner", "session_id", "turns": [...], "started_at"?,'
+            ' "display_name"?, "channel"?, "time_zone"?}; - reads stdin.',
         ),
     ],
     format_: Annotated[
-        FileFormat | None,
+        str | None,
         option(
-            "jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
-            " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
-            " messages. locomo, longmemeval: the data sets' files. Default: recognized by the file's beginning,"
-            " else jsonl; with auto an unknown beginning is an error.",
+            "whatsapp, telegram, slack, openai, claude, history, sqlite, jsonl (as above) and the other names in"
+            " docs/input.md. Default: recognized by the names in a zip or folder and the beginnings of files.",
             "--format",
         ),
     ] = None,
     owner: Annotated[
         str | None,
-        option(
-            "Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
-            " that name none; for the others in place of what the file says.",
-            "--owner",
-            "-o",
-        ),
+        option("Whose memory it is; of lines and memories that name an owner it is theirs.", "--owner", "-o"),
+    ] = None,
+    me: Annotated[
+        str | None, option("The owner's name or id among the speakers of the file; '' when the owner is none of them.")
     ] = None,
     display_name: Annotated[str | None, option("What the owner of --owner is called.", "--display-name")] = None,
     time_zone: Annotated[
         str | None, option("Where the speakers are, such as Europe/Paris; lines may have their own.")
     ] = None,
-    session: Annotated[str | None, option("The session of a file of one conversation that has no id.")] = None,
+    session: Annotated[str | None, option("The session's id for a file of one conversation.")] = None,
     columns: Annotated[
         list[str] | None,
         option(
-            "For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
-            " can be given several times.",
+            "Where a history, a table or a chat has what: speaker=author.name, content=body, session=room,"
+            " messages=TABLE, role:captain=user and the like; can be given several times.",
             "--map",
             metavar="WHAT=NAME",
         ),
     ] = None,
+    dates: Annotated[
+        Literal["dmy", "mdy", "ymd"] | None,
+        option("The order of day, month and year in dates such as 03/04/25, where the file does not show it."),
+    ] = None,
+    skip_unread: Annotated[
+        bool, typer.Option("--skip-unread", help="Leave out messages without a sender or body that can be read.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the first turns, speakers and dates; store nothing.")
+    ] = False,
     wait: Annotated[
         Wait | None,
         option(
@@ -140,96 +163,112 @@ def ingest(
 ) -> None:
     """Hand over sessions from a file. What is stored already is left as it is, so run it again after an interruption.
 
-    A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the queue is
-    full it waits for room; when there is none in time, the exit code is 75.
+    A file is read once before anything is stored: one whose senders or texts can't be read is refused, other doubts are
+    counted. A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the
+    queue is full it waits for room; when there is none in time, the exit code is 75.
     """
-    if display_name is not None and owner is None:
-        raise InvalidInput("Give --owner with --display-name, which is the name of that owner.", code="missing_owner")
     from rich.progress import Progress
 
-    with _opened(file) as source:
-        progress = Progress(console=console(stderr=True), disable=as_json)
-        found, chunks = _recognized(format_, _chunks(source, progress), as_json)
-        items = _items(found, chunks, owner, session, columns or [], None if file == "-" else Path(file))
-        report = Report(found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
+    from memforest_core.ingest.formats.fields import Dates
+    from memforest_core.ingest.formats.formats import OWN_LINES, chosen, sessions
+    from memforest_core.ingest.formats.history import parse_map
+    from memforest_core.ingest.formats.sources import opened
+    from memforest_core.ingest.formats.talks import Findings, Options
+
+    if display_name is not None and owner is None:
+        raise InvalidInput("Give --owner with --display-name, which is the name of that owner.", code="missing_owner")
+    options = Options(owner, session, me, *parse_map(columns or []), Dates(dates), skip_unread)
+    progress = Progress(console=console(stderr=True), disable=as_json)
+    with opened(file) as files:
+        found = chosen(files, None if format_ == "auto" else format_)
+        name = found.format.name
+        if not as_json and name != OWN_LINES:
+            print(f"Format: {name} ({found.format.what}).", file=sys.stderr)
+        report = Report(name, waited=wait or ("none" if data is None else "summaries"))
+        if name != OWN_LINES or dry_run:
+            options, seen = _checked(found, options, as_json or dry_run)
+            if dry_run:
+                _show(_preview(name, seen), as_json)
+                return
+            report.warnings = tuple(seen.warnings)
         with opened_store(data, create=True) as store, progress:
+            bar = progress.add_task("handing over", total=sum(each.size for each in found.files) or None)
+            read = [replace(each, progress=lambda size: progress.advance(bar, size)) for each in found.files]
+            items = sessions(replace(found, files=read), options, Findings())
             names = {} if display_name is None else {owner: display_name}
             handles = _handed_over(items, store.client, report, names, time_zone, backfill, timeout)
-            sessions = [(handle.owner, handle.session_id) for handle in handles if report.waited != "none"]
-            for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
-                store.client.wait(*accepted, report.waited, timeout)
+            accepted = [(handle.owner, handle.session_id) for handle in handles if report.waited != "none"]
+            for one in progress.track(accepted, description=f"waiting for {report.waited}"):
+                store.client.wait(*one, report.waited, timeout)
             if report.accepted:
-                report.warnings = store.inspection.system(store.tenant).warnings
+                report.warnings += store.inspection.system(store.tenant).warnings
     _print(report, as_json)
 
 
-@contextmanager
-def _opened(file: str) -> Iterator[BufferedIOBase]:
-    """The file's bytes. Raises InvalidInput."""
-    if file == "-":
-        # What a terminal's or pipe's bytes are read through, whatever its annotation leaves open.
-        yield cast(BufferedIOBase, sys.stdin.buffer)
-        return
-    with ExitStack() as opened:
-        try:
-            source = opened.enter_context(Path(file).open("rb"))
-        except OSError as error:
-            raise InvalidInput(f"{file} can't be read ({error.strerror}).", code="unreadable_file") from None
-        yield source
+def _checked(found: Chosen, options: Options, never_ask: bool) -> tuple[Options, Checked]:
+    """What the file has, before anything is stored; on a terminal it prompts for the owner's name. Raises
+    InvalidInput for what must not be stored."""
+    from memforest_core.ingest.formats.formats import checked
+
+    if options.session is not None and found.format.name in ("jsonl", "mem0", "locomo", "longmemeval"):
+        raise InvalidInput(f"Leave --session out: a file of {found.format.name} names its own.", code="invalid_session")
+    if options.names and not found.format.maps:
+        raise InvalidInput(f"Leave --map out: {found.format.name} has fields of its own.", code="invalid_map")
+    try:
+        seen = checked(found, options)
+    except InvalidInput as error:
+        if error.code != "missing_me" or never_ask or not sys.stdin.isatty():
+            raise
+        print(printable(error.message), file=sys.stderr)
+        options = replace(options, me=typer.prompt("You are", default="", err=True))
+        seen = checked(found, options)
+    refused = seen.findings.refused
+    if refused and not seen.findings.sessions + seen.findings.wordless and len(refused) > 1:
+        first = refused[0]
+        raise InvalidInput(
+            f"None of {len(refused)} items can be read; the first: {first.error.message}", code=first.error.code
+        )
+    return options, seen
 
 
-def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
-    """The file in chunks; a pipe gives what it contains now."""
-    is_file = isinstance(source, BufferedReader) and source is not sys.stdin.buffer
-    size = Path(source.name).stat().st_size if is_file and isinstance(source, BufferedReader) else None
-    bar = progress.add_task("handing over", total=size)
-    while chunk := source.read1(CHUNK_BYTES):
-        progress.advance(bar, len(chunk))
-        yield chunk
+def _preview(name: str, seen: Checked) -> Preview:
+    found = seen.findings
+    report = Report(name)
+    for bad in found.refused:
+        report.refuse(bad.position, bad.session_id, bad.error)
+    return Preview(
+        name,
+        found.sessions,
+        found.turns,
+        report.failed,
+        dict(found.mine.most_common(100)),
+        dict(found.speakers.most_common(100)),
+        found.first.isoformat() if found.first else None,
+        found.last.isoformat() if found.last else None,
+        [{"session_id": session, **turn} for session, turn in found.shown],
+        report.errors,
+        seen.warnings,
+    )
 
 
-def _recognized(
-    format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool
-) -> tuple[Format | None, Iterator[bytes]]:
-    """The format, None for our own lines, and the whole file again. Raises InvalidInput for an unknown beginning."""
-    from memforest_core.ingest.formats.formats import HEAD_BYTES, OWN_LINES, Format, formats_of, recognized
-
-    if format_ == OWN_LINES:
-        return None, chunks
-    if format_ not in (None, "auto"):
-        return Format(format_), chunks
-    head = b""
-    for chunk in chunks:
-        head += chunk
-        # Lines that come slowly through a pipe are taken as they come.
-        if len(head) >= HEAD_BYTES or (b"\n" in head and formats_of(head)):
-            break
-    found = None if format_ is None and not formats_of(head) else recognized(head)
-    if not as_json and (found is not None or format_ == "auto"):
-        print(f"Format: {found or OWN_LINES}.", file=sys.stderr)
-    return found, chain([head], chunks)
-
-
-def _items(
-    format_: Format | None,
-    chunks: Iterator[bytes],
-    owner: str | None,
-    session: str | None,
-    columns: Sequence[str],
-    path: Path | None,
-) -> Iterator[Item]:
-    """The sessions of the file. Raises InvalidInput for a missing owner, and for an option that the format ignores."""
-    from memforest_core.ingest.formats.formats import Format, converted
-    from memforest_core.ingest.formats.history import parse_columns
-
-    names = parse_columns(columns)
-    if columns and format_ not in (Format.HISTORY, Format.SQLITE):
-        raise InvalidInput("Leave --map out: it is for --format history and sqlite.", code="invalid_map")
-    if session is not None and format_ not in (Format.HISTORY, Format.LANGCHAIN):
-        raise InvalidInput("Leave --session out: it is for --format langchain and history.", code="invalid_session")
-    if format_ is None:
-        return read_lines(chunks, owner)
-    return converted(format_, chunks, owner, session=session, columns=names, path=path)
+def _show(preview: Preview, as_json: bool) -> None:
+    """Print a dry run, and exit with a code that says so when something would fail."""
+    if as_json:
+        print_json(preview)
+    else:
+        for turn in preview.shown:
+            who = turn.get("name") or turn.get("speaker_id") or turn["role"]
+            text = str(turn["content"])[:MAX_SHOWN_CHARS]
+            print(printable(f"{turn['session_id']} | {turn.get('timestamp', 'undated')} | {who}: {text}"))
+        for what, counts in (("The owner speaks as", preview.owner_speaks_as), ("Others", preview.speakers)):
+            if counts:
+                print(printable(f"{what}: {', '.join(f'{name} ({count})' for name, count in counts.items())}."))
+        if preview.first:
+            print(f"From {preview.first} to {preview.last}.")
+        _print_doubts(preview.errors, preview.warnings)
+        print(f"{preview.sessions} sessions with {preview.turns} turns would be stored, {preview.failed} would fail.")
+    if preview.failed:
+        raise typer.Exit(Exit.REFUSED)
 
 
 def _handed_over(
@@ -280,14 +319,19 @@ def _print(report: Report, as_json: bool) -> None:
 
 
 def _print_lines(report: Report) -> None:
-    for bad in report.errors:
-        place = f"line {bad.line}" if bad.line is not None else f"item {bad.item}"
-        session = f" ({printable(bad.session_id)})" if bad.session_id is not None else ""
-        print(f"{place}{session}: {printable(bad.message)} [{bad.code}]", file=sys.stderr)
-    for warning in report.warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+    _print_doubts(report.errors, report.warnings)
     wordless = f" {report.wordless} without words," if report.wordless else ""
     print(
         f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,{wordless}"
         f" {report.failed} failed."
     )
+
+
+def _print_doubts(errors: Sequence[BadItem], warnings: Sequence[str]) -> None:
+    for bad in errors:
+        place = f"line {bad.line}" if bad.line is not None else f"item {bad.item}"
+        more = f" and {bad.count - 1} more" if bad.count > 1 else ""
+        session = f" ({printable(bad.session_id)})" if bad.session_id is not None else ""
+        print(f"{place}{session}{more}: {printable(bad.message)} [{bad.code}]", file=sys.stderr)
+    for warning in warnings:
+        print(f"Warning: {printable(warning)}", file=sys.stderr)

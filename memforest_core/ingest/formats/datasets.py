@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chat_messages import TurnInput
@@ -41,6 +42,9 @@ from memforest_core.ingest.formats.file_items import (
     session_of,
     turns_of,
 )
+from memforest_core.ingest.formats.format_table import Format, Reader, each_value
+from memforest_core.ingest.formats.sources import File
+from memforest_core.ingest.formats.talks import Options
 
 _TEXTS = ("text", "multimodal_text")
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
@@ -118,7 +122,7 @@ def _turn(node: str, message: Mapping[str, object], more: Mapping[str, object]) 
     )
 
 
-MEM0_UNDER = ("results", "memories")
+MEM0_UNDER = "results memories"
 """Keys of a page under which its memories are."""
 MEM0_UNDATED = "mem0-undated"
 _MEM0_FIELDS = ("agent_id", "app_id", "run_id", "categories", "metadata", "updated_at")
@@ -269,3 +273,32 @@ def _longmemeval_session(position: int, owner: str, session: str, name: str, dat
         turns += _LONGMEMEVAL.turns(one, f"Turn {number}", f"{name}:{number}")
     day = _WEEKDAY.sub(" ", str(date))
     return _dated(position, owner, session, turns, day, _LONGMEMEVAL_TIMES, "2023/05/30 (Tue) 23:40")
+
+
+def _of_owner(read: Callable[[Value, str | None], Iterable[Item]]) -> Reader:
+    return each_value(lambda value, options: read(value, options.owner))
+
+
+def _mem0(files: Sequence[File], options: Options) -> Iterator[Item]:
+    return mem0(chain.from_iterable(file.values(MEM0_UNDER) for file in files), options.owner)
+
+
+DATASETS = (
+    Format("locomo", "LoCoMo's data set", _of_owner(locomo), ("conversation.session_1", "qa conversation", "qa")),
+    Format(
+        "longmemeval",
+        "LongMemEval's data set",
+        _of_owner(longmemeval),
+        ("haystack_sessions", "question_id haystack_dates"),
+    ),
+    Format("sharegpt", "ShareGPT's conversations", _of_owner(sharegpt), ("conversations.from conversations.value",)),
+    Format("mem0", "mem0's memories", _mem0, ("memory", "results.memory", "memories.memory", "results relations")),
+    Format(
+        "openai",
+        "ChatGPT's data export",
+        _of_owner(chatgpt),
+        ("mapping current_node", "mapping title", "conversation_id current_node"),
+        has=r"(^|/)conversations(-\d+)?\.json$ (^|/)(user|chat\.html|message_feedback|shared_conversations)\b",
+        files=r"(^|/)conversations(-\d+)?\.json$",
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,6 +23,8 @@ class Value:
 
     position: int
     content: object
+    outer: Mapping[str, object] = field(default_factory=dict)
+    """The other fields of the object whose list it is in, as far as they are before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +102,6 @@ def refusable(position: int, session: str, make: Callable[[], Item]) -> Item:
         return make()
     except InvalidInput as error:
         return Refused(position, error, session)
-
-
-Reader = Callable[[Value, str | None], Iterable[Item]]
-"""Makes the sessions of one value of a file, with the given owner. Raises InvalidInput."""
-
-
-def each(values: Iterable[Value | Refused], read: Reader, owner: str | None) -> Iterator[Item]:
-    """The items of each value; a value that the reader refuses becomes a refusal."""
-    for value in values:
-        if isinstance(value, Refused):
-            yield value
-            continue
-        try:
-            yield from read(value, owner)
-        except InvalidInput as error:
-            yield Refused(value.position, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,123 +1,191 @@
-"""The formats of session files, and recognizing one by the beginning of a file."""
+"""All formats of session files: recognizing the one of a file, folder or zip, and reading it."""
 
 from __future__ import annotations
 
 import codecs
-import re
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.datasets import MEM0_UNDER, chatgpt, locomo, longmemeval, mem0, sharegpt
-from memforest_core.ingest.formats.file_items import Item, Reader, each
-from memforest_core.ingest.formats.history import MAGIC, Columns, History, from_sqlite
-from memforest_core.ingest.formats.json_items import json_items
+from memforest_core.ingest.formats.chats import CHATS
+from memforest_core.ingest.formats.datasets import DATASETS
+from memforest_core.ingest.formats.file_items import Item
+from memforest_core.ingest.formats.format_table import Format, Found, matching, nearest, of_names, shape
+from memforest_core.ingest.formats.history import MAGIC, History, from_sqlite
+from memforest_core.ingest.formats.json_items import read_lines
+from memforest_core.ingest.formats.products import PRODUCTS
+from memforest_core.ingest.formats.sources import File
+from memforest_core.ingest.formats.talks import Findings, Options, Sessions, Talk, warnings_of
 
 HEAD_BYTES = 2**16
 """Bytes of a file's beginning that are read to recognize its format."""
 
 
-class Format(StrEnum):
-    """A format other than our own lines."""
-
-    LOCOMO = "locomo"
-    LONGMEMEVAL = "longmemeval"
-    OPENAI = "openai"
-    SHAREGPT = "sharegpt"
-    MEM0 = "mem0"
-    LANGCHAIN = "langchain"
-    HISTORY = "history"
-    SQLITE = "sqlite"
+def _own_lines(files: Sequence[File], options: Options) -> Iterator[Found]:
+    for file in files:
+        yield from read_lines(file.chunks(), options.owner)
 
 
-_READERS: dict[Format, Reader] = {
-    Format.LOCOMO: locomo,
-    Format.LONGMEMEVAL: longmemeval,
-    Format.OPENAI: chatgpt,
-    Format.SHAREGPT: sharegpt,
-}
+def _history(files: Sequence[File], options: Options) -> Iterator[Found]:
+    return History(options).read(files)
+
+
+def _sqlite(files: Sequence[File], options: Options) -> Iterator[Found]:
+    for file in files:
+        if file.path is None:
+            raise InvalidInput(
+                "Give the SQLite file's path: it is not read from a pipe or a zip.", code="unreadable_file"
+            )
+        yield from from_sqlite(file.path, History(options))
+
+
 OWN_LINES = "jsonl"
 """Our own format, one session a line."""
-
-_KEYS: tuple[tuple[str, Format | None], ...] = (
-    ("turns", None),
-    ("lc data", Format.LANGCHAIN),
-    ("messages sessions content message", Format.HISTORY),
-    ("session_id owner", None),
-    ("mapping current_node", Format.OPENAI),
-    ("haystack_sessions question_id", Format.LONGMEMEVAL),
-    ("conversations", Format.SHAREGPT),
-    ("conversation qa", Format.LOCOMO),
-    ("memory results memories", Format.MEM0),
-    ("title", Format.OPENAI),
+_OWN = (
+    Format(OWN_LINES, "MemForest's own lines", _own_lines, ("turns", "session_id turns", "session_id turns owner")),
+    Format(
+        "langchain",
+        "LangChain's messages",
+        _history,
+        ("lc", "data.content type", "type=human content", "type=ai content", "message.data.content message.type"),
+        maps=True,
+    ),
+    Format(
+        "history",
+        "a chatbot's own history",
+        _history,
+        (
+            "messages",
+            "sessions",
+            "content",
+            "message",
+            "messages.content",
+            "messages.text",
+            "text from",
+            "text author",
+            "role",
+        ),
+        maps=True,
+    ),
+    Format("sqlite", "a SQLite file of messages", _sqlite, maps=True),
 )
-"""Keys of a file's first object, the surer ones first, and their formats; None is our own lines."""
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
+FORMATS: dict[str, Format] = {each.name: each for each in (*_OWN, *DATASETS, *CHATS, *PRODUCTS)}
+"""All formats by their names."""
 
 
-def formats_of(head: bytes) -> list[Format | None]:
-    """The formats that a file's beginning may be of, the surest first; None is our own lines."""
+def formats_of(head: bytes) -> list[Format]:
+    """The formats that a file's beginning may be of, the surest first."""
     if head.startswith(MAGIC):
-        return [Format.SQLITE]
-    keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
-    return [format_ for marks, format_ in _KEYS if keys & set(marks.split())]
+        return [FORMATS["sqlite"]]
+    text = _text(head)
+    fields = _fields(text)
+    if fields:
+        return matching(fields, FORMATS.values())
+    return [each for each in FORMATS.values() if each.begins and each.begins(text)]
 
 
-def recognized(head: bytes) -> Format | None:
-    """The format recognized by a file's beginning; None for our own lines. Raises InvalidInput when it is unknown."""
+def _fields(text: str) -> set[str]:
+    """The shape of a JSON text; a first line that is broken does not hide the others."""
+    return shape(text) or (shape(text[text.find("\n{") + 1 :]) if "\n{" in text else set())
+
+
+def _text(head: bytes) -> str:
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return head.decode("utf-16", "ignore")
+    return head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore")
+
+
+def recognized(file: File) -> Format:
+    """The format of a file by its beginning. Raises InvalidInput when it is unknown: the nearest one, and what is
+    missing for it."""
+    head = b""
+    for chunk in file.chunks():
+        head += chunk
+        # Lines that come slowly through a pipe are taken as they come.
+        if len(head) >= HEAD_BYTES or (file.name == "-" and b"\n" in head and formats_of(head)):
+            break
     found = formats_of(head)
-    if not found:
-        names = ", ".join([OWN_LINES, *Format])
-        raise InvalidInput(f"Give --format: the file's beginning is none of {names}.", code="unknown_format")
-    return found[0]
+    if found:
+        return found[0]
+    near = nearest(_fields(_text(head)), FORMATS.values())
+    hint = f" It is nearest to {near[0].name} ({near[0].what}), but has no {', '.join(near[1])}." if near else ""
+    raise InvalidInput(
+        f"{file.name} is of no known format.{hint} Give --format, one of {', '.join(sorted(FORMATS))}.",
+        code="unknown_format",
+    )
 
 
-def _first_keys(text: str) -> set[str]:
-    """The keys of the first object, as far as the text goes; text before a first bracket is of no format."""
-    keys: set[str] = set()
-    if not text.lstrip().startswith(("{", "[")):
-        return keys
-    depth, of_object = 0, 0
-    for found in _TOKEN.finditer(text):
-        mark = found[0]
-        if mark in ("{", "["):
-            depth += 1
-            if mark == "{" and not of_object:
-                of_object = depth
-        elif mark in ("}", "]"):
-            depth -= 1
-            if depth < of_object:
-                break
-        elif found[2] and depth == of_object:
-            keys.add(found[1])
-    return keys
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The format of what was given, the files that are read, and how many others are not."""
+
+    format: Format
+    files: Sequence[File]
+    others: Sequence[File] = ()
 
 
-def converted(
-    format_: Format,
-    chunks: Iterable[bytes],
-    owner: str | None,
-    *,
-    session: str | None = None,
-    columns: Columns | None = None,
-    path: Path | None = None,
-) -> Iterator[Item]:
-    """The sessions in a file that is handed over in chunks, and what was refused. ``session`` is that of a file of one
-    conversation that names none (langchain, history), ``columns`` are names of columns (history, sqlite), ``path`` is
-    where the file is, which sqlite needs; None for a pipe. Raises InvalidInput before anything is read when the format
-    names no owner and none is given."""
-    if owner is None and format_ in (Format.OPENAI, Format.SHAREGPT):
-        raise InvalidInput(f"Give --owner: a file of {format_} does not say whose it is.", code="missing_owner")
-    history = History(columns or Columns(), owner, session)
-    match format_:
-        case Format.LANGCHAIN | Format.HISTORY:
-            return history.convert(json_items(chunks))
-        case Format.SQLITE:
-            if path is None:
-                raise InvalidInput("Give the SQLite file's path: it is not read from a pipe.", code="unreadable_file")
-            return from_sqlite(path, history)
-        case Format.MEM0:
-            return mem0(json_items(chunks, MEM0_UNDER), owner)
-        case _:
-            return each(json_items(chunks), _READERS[format_], owner)
+def chosen(files: Sequence[File], named: str | None) -> Chosen:
+    """The format of a file, or of a folder or zip: by the names in it, else by what its files begin with. Raises
+    InvalidInput for an unknown one, for none, and for several."""
+    import re
+
+    if named is not None and named not in FORMATS:
+        raise InvalidInput(
+            f"--format knows no {named!r:.40}: give one of {', '.join(sorted(FORMATS))}.", code="unknown_format"
+        )
+    given = FORMATS[named] if named is not None else None
+    if len(files) == 1 and not files[0].archive:
+        return Chosen(given or recognized(files[0]), files)
+    found = given if given is not None and given.has else of_names(files, FORMATS) if given is None else None
+    if found is not None:
+        read = [file for file in files if not found.files or re.search(found.files, file.name)]
+        return Chosen(found, read)
+    by_format: dict[str, list[File]] = {}
+    for file in files:
+        for each in formats_of(file.head(HEAD_BYTES))[: 1 if given is None else None]:
+            if given is None or each is given:
+                by_format.setdefault(each.name, []).append(file)
+    if len(by_format) != 1:
+        known = ", ".join(f"{name} ({len(of)})" for name, of in by_format.items())
+        said = f"has files of several formats: {known}. Give one of them" if known else "has no file of a known format"
+        where = files[0].archive if files else "The folder"
+        raise InvalidInput(f"{where} {said}, or --format.", code="unknown_format")
+    [(name, read)] = by_format.items()
+    return Chosen(FORMATS[name], read, [file for file in files if file not in read])
+
+
+def sessions(of: Chosen, options: Options, findings: Findings) -> Iterator[Item]:
+    """The sessions in the files, one by one; what is found is counted in ``findings``. Raises InvalidInput for what
+    ends the reading, such as a missing owner."""
+    found: Iterable[Talk | Item] = of.format.read(of.files, options)
+    name = of.files[0].stem if of.files and of.files[0].name != "-" else None
+    return Sessions(replace(options, fallback=name), findings).made(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the files have, and sentences about what would be stored otherwise than it may be meant."""
+
+    findings: Findings
+    warnings: Sequence[str]
+
+
+def checked(of: Chosen, options: Options) -> Checked:
+    """What the files have, read once without storing anything; twice where dates in numbers had to be decided. Raises
+    InvalidInput in one sentence for what must not be stored as it is."""
+    findings = Findings()
+    for _ in sessions(of, options, findings):
+        pass
+    if options.dates.order is None and options.dates.undecided:
+        options.dates.decide()
+        return checked(of, options)
+    if options.session is not None and findings.sessions + findings.wordless > 1:
+        raise InvalidInput(
+            f"Leave --session out: the file has {findings.sessions + findings.wordless} conversations.",
+            code="invalid_session",
+        )
+    warnings = warnings_of(findings, options)
+    if of.others:
+        names = ", ".join(file.name for file in of.others[:3])
+        warnings.append(f"{len(of.others)} files are not of this format and are not read: {names}.")
+    return Checked(findings, warnings)

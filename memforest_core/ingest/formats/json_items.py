@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain
 
 from memforest_core.errors import InvalidInput
@@ -39,7 +39,8 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[Value | Refused]:
     """The items of a list, the objects of a file with one a line, or a single object. ``under`` names the keys of an
-    object (a page of an export) whose list's items are meant. A line, or an item of a list, that is no JSON or no UTF-8
+    object (a page of an export) whose list's items are meant, as paths ("chats.list"); the object's other fields before
+    it are each item's ``outer``. A line, or an item of a list, that is no JSON or no UTF-8
     is refused by its position and the others go on; where a comma between items is missing, or an object over several
     lines is broken, that ends the file."""
     coming, start, names = iter(chunks), b"", tuple(under)
@@ -51,23 +52,26 @@ def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[V
     position = 0
     first, end, _ = start.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
     # An object written over several lines does not end its first with a bracket.
-    if first.startswith(b"{") and (not end or first.rstrip().endswith(b"}")):
+    streamed = names and not end  # a list in one long line is not held as a whole
+    if first.startswith(b"{") and not streamed and (not end or first.rstrip().endswith(b"}")):
         for number, raw in enumerate(lines(whole), start=1):
             if raw.strip():
                 # A line's number, or in pages that of the item.
                 try:
-                    for one in _unpacked(_parsed(raw), names):
-                        yield Value(position := position + 1 if names else number, one)
+                    for one, outer in _unpacked(_parsed(raw), names):
+                        yield Value(position := position + 1 if names else number, one, outer)
                 except InvalidInput as error:
                     yield Refused(position := position + 1 if names else number, error)
         return
     try:
-        for content in _Document(whole).values():
-            if isinstance(content, InvalidInput):
-                yield Refused(position := position + 1, content)
-                continue
-            for one in _unpacked(content, names):
-                yield Value(position := position + 1, one)
+        document = _Document(whole, names)
+        for content in document.values():
+            position += 1
+            yield (
+                Refused(position, content)
+                if isinstance(content, InvalidInput)
+                else Value(position, content, document.outer)
+            )
     except InvalidInput as error:
         yield Refused(position + 1, error)
 
@@ -91,19 +95,27 @@ def _no_json(error: Exception, code: str = "invalid_json") -> InvalidInput:
             return InvalidInput("Shorten the numbers in the JSON.", code=code)
 
 
-def _unpacked(content: object, under: tuple[str, ...]) -> list[object]:
-    """The items of a page, or the value itself."""
+def _unpacked(content: object, under: tuple[str, ...]) -> list[tuple[object, Mapping[str, object]]]:
+    """The items of a page with the page's other fields, or the value itself."""
     if isinstance(content, dict):
-        for name in under:
-            if isinstance(content.get(name), list):
-                return list(content[name])
-    return [content]
+        for path in under:
+            items: object = content
+            for key in path.split("."):
+                items = items.get(key) if isinstance(items, dict) else None
+            if isinstance(items, list):
+                top = path.partition(".")[0]
+                outer = {name: value for name, value in content.items() if name != top}
+                return [(item, outer) for item in items]
+    return [(content, {})]
 
 
 class _Document:
     """A file of values one after another, with lists unpacked; has one item's text and one chunk at a time."""
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
+    def __init__(self, chunks: Iterable[bytes], under: tuple[str, ...] = ()) -> None:
+        self.outer: dict[str, object] = {}
+        """The fields of the object that an item's list is in, as far as they are read."""
+        self._under = [path.split(".") for path in under]
         self._chunks = iter(chunks)
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
         self._ended = False
@@ -114,20 +126,64 @@ class _Document:
         """Each value, and the items of each list; an error in place of an item that can't be read. Raises InvalidInput
         where the file can't be followed any further."""
         while char := self._next():
-            if char != "[":
+            if char == "[":
+                yield from self._items(self._inside)
+            elif char == "{" and self._under:
+                yield from self._inside()
+            else:
                 yield self._value()
-                continue
+
+    def _inside(self) -> Iterator[object]:
+        """The items of the list in an object that begins here, or the object itself when no list is in it."""
+        if not self._under or self._next() != "{":
+            yield self._item()
+            return
+        self.outer = {}
+        found = yield from self._fields(self._under, self.outer)
+        if not found:
+            yield self.outer
+
+    def _items(self, each: Callable[[], Iterator[object]]) -> Iterator[object]:
+        """The items of a list that begins here."""
+        self._at += 1
+        mark = "]" if self._next() == "]" else ","
+        while mark != "]":
+            yield from each()
+            mark = self._parted("]", "list")
+        self._at += 1
+
+    def _parted(self, end: str, what: str) -> str:
+        """Go behind a comma; the comma, or the end of the list or object. Raises InvalidInput for neither."""
+        mark = self._next()
+        if not mark:
+            raise bad_item(f"The file ends inside its {what}: it is not whole.")
+        if mark not in "," + end:
+            raise bad_item(f"Before this there is no comma: the {what} can't be followed from here on.")
+        self._at += mark == ","
+        return mark
+
+    def _fields(self, paths: list[list[str]], outer: dict[str, object]) -> Generator[object, None, bool]:
+        """The items of lists at these paths of an object that begins here; its other fields go to ``outer``."""
+        self._at += 1
+        found = False
+        mark = "}" if self._next() == "}" else ","
+        while mark != "}":
+            name = self._value()
+            if self._next() != ":":
+                raise bad_item("Behind a name there is no colon: the object can't be followed from here on.")
             self._at += 1
-            mark = "]" if self._next() == "]" else ","
-            while mark != "]":
-                yield self._item()
-                mark = self._next()
-                if not mark:
-                    raise bad_item("The file ends inside its list: it is not whole.")
-                if mark not in ",]":
-                    raise bad_item("Before this there is no comma: the list can't be followed from here on.")
-                self._at += mark == ","
-            self._at += 1
+            deeper = [path[1:] for path in paths if path[0] == name]
+            char = self._next()
+            if [] in deeper and char == "[":
+                found = True
+                yield from self._items(lambda: iter([self._item()]))
+            elif any(deeper) and char == "{":
+                found = (yield from self._fields([path for path in deeper if path], {})) or found
+            else:
+                outer[str(name)] = self._value()
+            mark = self._parted("}", "object")
+        self._at += 1
+        return found
 
     def _item(self) -> object:
         """A list's item that begins here, or the error that it can't be read. Raises InvalidInput without an end."""

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput, SessionConflict
-from memforest_core.ingest.accept.cli import BadItem, Report, _recognized
+from memforest_core.ingest.accept.cli import BadItem, Report
 from memforest_core.ingest.formats.file_items import Converted, Refused
-from memforest_core.ingest.formats.formats import HEAD_BYTES
+from memforest_core.ingest.formats.formats import HEAD_BYTES, recognized
 from memforest_core.ingest.formats.json_items import read_lines
+from memforest_core.ingest.formats.sources import File, opened
+from tests.harness.exports import file_of
+
+SHARE = '[{"id": "a", "conversations": [{"from": "human", "value": "Hi."}]}]'
 
 
 @pytest.mark.parametrize(
     "arguments, content, code",
     [
-        (["--format", "openai"], "[]", "missing_owner"),
-        (["--format", "sharegpt"], "[]", "missing_owner"),
-        (["--format", "auto"], '[{"conversations": []}]', "missing_owner"),
+        (["--format", "sharegpt"], SHARE, "missing_owner"),
+        (["--format", "auto"], SHARE, "missing_owner"),
+        ([], "nonsense", "unknown_format"),
         (["--format", "auto", "--owner", "ann"], "a table, of words", "unknown_format"),
         (["--format", "auto"], "", "unknown_format"),
-        (["--format", "csv"], "[]", "usage"),
+        (["--format", "paper"], "[]", "unknown_format"),
     ],
 )
 def test_what_can_not_be_read_opens_nothing(tmp_path: Path, arguments: list[str], content: str, code: str) -> None:
@@ -38,7 +44,6 @@ def test_what_can_not_be_read_opens_nothing(tmp_path: Path, arguments: list[str]
 
 
 CHATS = [{"title": "A", "conversation_id": "a", "create_time": 1.5, "mapping": {}, "current_node": None}]
-SHARE = [{"id": "a", "conversations": [{"from": "human", "value": "Hi."}]}]
 LOCOMO = [{"sample_id": "s", "qa": [], "conversation": {"speaker_a": "A", "speaker_b": "B"}}]
 LONG = [{"question_id": "q", "haystack_sessions": [[]], "haystack_dates": ["2023/05/08 (Mon) 10:00"]}]
 MEM0 = {"results": [{"id": "m", "memory": "Likes tea.", "user_id": "ann"}]}
@@ -47,49 +52,58 @@ OURS = {"owner": "ann", "session_id": "s", "turns": []}
 
 @pytest.mark.parametrize(
     ("content", "known"),
-    [(CHATS, "openai"), (SHARE, "sharegpt"), (LOCOMO, "locomo"), (LONG, "longmemeval"), (MEM0, "mem0"), (OURS, None)],
+    [
+        (CHATS, "openai"),
+        (json.loads(SHARE), "sharegpt"),
+        (LOCOMO, "locomo"),
+        (LONG, "longmemeval"),
+        (MEM0, "mem0"),
+        (OURS, "jsonl"),
+    ],
 )
-@pytest.mark.parametrize("size", [10, 10_000], ids=["in pieces", "at once"])
 @pytest.mark.parametrize("indent", [None, 1])
-def test_a_file_is_recognized_without_an_option(content: object, known: str | None, size: int, indent: int) -> None:
+def test_a_file_is_recognized_without_an_option(content: object, known: str, indent: int) -> None:
     """Given no --format, then the file's first keys show its format, and the whole file is still there."""
     raw = json.dumps(content, indent=indent).encode() + b"\n"
-    parts = [raw[at : at + size] for at in range(0, len(raw), size)]
-
-    found, chunks = _recognized(None, iter(parts), as_json=True)
-
-    assert (found, b"".join(chunks)) == (known, raw)
+    assert recognized(file_of(raw)).name == known
 
 
-def test_a_file_of_no_known_format_is_read_as_our_own_lines() -> None:
-    """Given a file whose first line is broken, then it is read by lines, which are refused one by one."""
-    for raw in (b"", b"nonsense\n" + json.dumps(OURS).encode()):
-        assert _recognized(None, iter([raw]), as_json=True)[0] is None
+def test_a_broken_first_line_does_not_hide_our_own_lines() -> None:
+    assert recognized(file_of(b"nonsense\n" + json.dumps(OURS).encode())).name == "jsonl"
 
 
-def test_only_the_beginning_is_held_to_recognize_a_file() -> None:
-    """Given a file without an end whose keys tell nothing, then so much of it is read and no more."""
+class Pipe(io.BytesIO):
+    """Standard input that comes in parts, and fails when more is read than these."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self.parts = parts
+        super().__init__()
+
+    def read1(self, size: int | None = -1) -> bytes:
+        return next(self.parts)
+
+
+def test_of_a_pipe_only_the_beginning_is_read_to_recognize_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a pipe whose next line has not been written yet, then its format is known, and it is read from its start."""
+    parts = iter([json.dumps(OURS).encode() + b"\n"])
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Pipe(parts)))
+    with opened("-") as [file]:
+        assert recognized(file).name == "jsonl"
+        assert json.loads(next(file.chunks())) == OURS
+
+
+def test_only_the_beginning_of_a_file_is_held() -> None:
     read = 0
 
-    def endless() -> Iterator[bytes]:
-        nonlocal read
-        while True:
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            nonlocal read
             read += 1_000
-            yield b'{"x":' * 200
+            return b'{"x":' * 200
 
-    assert _recognized(None, endless(), as_json=True)[0] is None
+    with pytest.raises(InvalidInput, match="no known format"):
+        recognized(File("x.json", 0, Endless))
     assert read <= HEAD_BYTES + 1_000
-
-
-def test_lines_of_a_pipe_are_recognized_as_soon_as_the_first_has_come() -> None:
-    def pipe() -> Iterator[bytes]:
-        yield json.dumps(OURS).encode() + b"\n"
-        raise AssertionError("the next line has not been written yet")
-
-    found, chunks = _recognized(None, pipe(), as_json=True)
-
-    assert found is None
-    assert json.loads(next(chunks)) == OURS
 
 
 def test_a_display_name_belongs_to_an_owner(tmp_path: Path) -> None:

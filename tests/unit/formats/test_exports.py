@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.datasets import MEM0_UNDATED, chatgpt, locomo, longmemeval, mem0, sharegpt
-from memforest_core.ingest.formats.file_items import Converted, Item, Reader, Refused, Value, Wordless, bad_item, each
+from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Value, Wordless, bad_item
+
+Reader = Callable[[Value, str | None], Iterable[Item]]
 
 
 def items(read: Reader, *raw: object, owner: str | None = None) -> list[Item]:
-    return list(each([Value(number, one) for number, one in enumerate(raw, 1)], read, owner))
+    found: list[Item] = []
+    for number, one in enumerate(raw, 1):
+        try:
+            found += read(Value(number, one), owner)
+        except InvalidInput as error:
+            found.append(Refused(number, error))
+    return found
 
 
 def sessions(read: Reader, *raw: object, owner: str | None = None) -> list[Converted]:

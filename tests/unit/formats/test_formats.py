@@ -8,9 +8,10 @@ import pytest
 
 from memforest_core.domain.turns import SessionFrame, TurnLimits, checked_messages, parse_turns
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.file_items import Converted, Item
-from memforest_core.ingest.formats.formats import Format, converted, recognized
+from memforest_core.ingest.formats.file_items import Converted
+from memforest_core.ingest.formats.formats import formats_of, recognized
 from tests.harness.builders import NOON
+from tests.harness.exports import file_of, read_file
 
 CHAT = {
     "title": "Tea",
@@ -41,38 +42,34 @@ QUESTION = {
 TALK = {"id": "t1", "conversations": [{"from": "human", "value": "I row."}]}
 MEMORY = {"id": "m1", "memory": "Ann rows.", "user_id": "ann", "created_at": "2024-03-01T10:00:00Z"}
 FILES = [
-    (Format.OPENAI, [CHAT]),
-    (Format.OPENAI, CHAT),
-    (Format.LOCOMO, [SAMPLE]),
-    (Format.LOCOMO, SAMPLE),
-    (Format.LONGMEMEVAL, [QUESTION]),
-    (Format.SHAREGPT, [TALK]),
-    (Format.SHAREGPT, TALK),
-    (Format.MEM0, [MEMORY]),
-    (Format.MEM0, MEMORY),
-    (Format.MEM0, {"count": 1, "next": None, "results": [MEMORY]}),
-    (Format.MEM0, {"results": [], "relations": []}),
+    ("openai", [CHAT]),
+    ("openai", CHAT),
+    ("locomo", [SAMPLE]),
+    ("locomo", SAMPLE),
+    ("longmemeval", [QUESTION]),
+    ("sharegpt", [TALK]),
+    ("sharegpt", TALK),
+    ("mem0", [MEMORY]),
+    ("mem0", MEMORY),
+    ("mem0", {"count": 1, "next": None, "results": [MEMORY]}),
+    ("mem0", {"results": [], "relations": []}),
 ]
-
-
-def read(format_: Format, raw: bytes, owner: str | None = "zoe") -> list[Item]:
-    return list(converted(format_, [raw[:40], raw[40:]], owner))
 
 
 @pytest.mark.parametrize("format_, content", FILES)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_format_is_recognized_and_its_file_is_read(format_: Format, content: object, indent: int | None) -> None:
+def test_a_format_is_recognized_and_its_file_is_read(format_: str, content: object, indent: int | None) -> None:
     """Given a file of each format, however it is written, when it is recognized, then its items would be accepted."""
     raw = json.dumps(content, indent=indent).encode("utf-8-sig")
-    assert recognized(raw) is format_
-    for item in read(format_, raw):
+    assert recognized(file_of(raw)).name == format_
+    for item in read_file(raw, format_):
         assert isinstance(item, Converted)
         assert parse_turns(checked_messages(item.turns), SessionFrame(item.owner, NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
 
 
 def test_a_long_beginning_is_cut_anywhere() -> None:
     raw = json.dumps([SAMPLE | {"qa": [{"question": 'Is "}" a bracket?'}] * 100}]).encode()
-    assert all(recognized(raw[:end]) is Format.LOCOMO for end in range(7, 400))
+    assert all(formats_of(raw[:end])[0].name == "locomo" for end in range(7, 400))
 
 
 @pytest.mark.parametrize(
@@ -80,22 +77,15 @@ def test_a_long_beginning_is_cut_anywhere() -> None:
 )
 def test_an_unknown_format_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidInput, match="--format") as refused:
-        recognized(raw)
+        recognized(file_of(raw))
     assert refused.value.code == "unknown_format"
-
-
-@pytest.mark.parametrize("format_", [Format.OPENAI, Format.SHAREGPT])
-def test_chats_of_nobody_need_an_owner_before_they_are_read(format_: Format) -> None:
-    with pytest.raises(InvalidInput, match="--owner") as refused:
-        converted(format_, iter(()), None)
-    assert refused.value.code == "missing_owner"
 
 
 def test_a_long_text_becomes_several_turns_that_are_accepted() -> None:
     """Given a text of 700 kB in a chat, then it becomes parts with ids, and none of its words is lost."""
     words = " ".join(f"näkki{number}" for number in range(60_000))
-    (item,) = read(
-        Format.SHAREGPT, json.dumps([{"id": "t", "conversations": [{"from": "human", "value": words}]}]).encode()
+    (item,) = read_file(
+        json.dumps([{"id": "t", "conversations": [{"from": "human", "value": words}]}]).encode(), "sharegpt"
     )
     assert isinstance(item, Converted)
     turns = parse_turns(checked_messages(item.turns), SessionFrame("zoe", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
@@ -103,7 +93,7 @@ def test_a_long_text_becomes_several_turns_that_are_accepted() -> None:
     assert " ".join(turn.content for turn in turns) == words
 
     unbroken = dict(MEMORY, memory="漢" * 200_000)
-    (item,) = read(Format.MEM0, json.dumps(unbroken, ensure_ascii=False).encode())
+    (item,) = read_file(json.dumps(unbroken, ensure_ascii=False).encode(), "mem0")
     assert isinstance(item, Converted)
     turns = parse_turns(checked_messages(item.turns), SessionFrame("ann", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
     assert [turn.id for turn in turns][:2] == ["m1", "m1#2"]

@@ -6,27 +6,37 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
-from memforest_core.ingest.formats.formats import Format, converted, recognized
-from memforest_core.ingest.formats.history import Columns, is_message, message_turns, parse_columns
+from memforest_core.ingest.formats.formats import FORMATS, Chosen, checked, chosen, formats_of, sessions
+from memforest_core.ingest.formats.history import is_message, langchain, parse_map
+from memforest_core.ingest.formats.sources import File
+from memforest_core.ingest.formats.talks import Findings, Message, Options
+from tests.harness.exports import file_of, read_file
 
 ANN = {"role": "user", "content": "I row.", "created_at": "2024-05-06T07:00:00Z", "id": 1}
 BOT = {"role": "bot", "content": "Where?", "created_at": "1714978801", "id": 2}
 TURNS = [
-    {"role": "user", "content": "I row.", "id": "1", "timestamp": "2024-05-06T07:00:00Z"},
-    {"role": "assistant", "content": "Where?", "id": "2", "timestamp": 1_714_978_801.0},
+    {"role": "user", "content": "I row.", "id": "1", "timestamp": "2024-05-06T07:00:00+00:00"},
+    {"role": "assistant", "content": "Where?", "id": "2", "timestamp": "2024-05-06T07:00:01+00:00"},
 ]
 
 
 def read(content: object, *mapped: str, owner: str | None = "ann", session: str | None = None) -> list[Item]:
     raw = json.dumps(content).encode()
-    format_ = recognized(raw)
-    assert format_ in (Format.HISTORY, Format.LANGCHAIN)
-    return list(converted(format_, [raw], owner, session=session, columns=parse_columns(mapped)))
+    assert formats_of(raw)[0].name in ("history", "langchain")
+    return read_file(raw, None, *mapped, owner=owner, session=session)
+
+
+def check(content: object, *mapped: str, **given: Any) -> tuple[int, list[str]]:
+    """The sessions that a file would make, and the warnings."""
+    options = Options("ann", None, None, *parse_map(mapped), **given)
+    seen = checked(chosen([file_of(json.dumps(content).encode(), "chat.json")], None), options)
+    return seen.findings.sessions, list(seen.warnings)
 
 
 def one(items: Iterable[Item]) -> Converted:
@@ -74,12 +84,11 @@ def test_bare_messages_need_a_session() -> None:
 def test_sessions_say_whose_they_are_when_they_began_and_what_about() -> None:
     info = {"id": 7, "user_id": "zoe", "started_at": "2024-05-06", "title": "Boats", "messages": [ANN]}
     found = one(read([info], owner=None))
-    assert (found.owner, found.session_id, found.started_at) == ("zoe", "7", "2024-05-06")
+    assert (found.owner, found.session_id, found.started_at) == ("zoe", "7", "2024-05-06T00:00:00")
     assert found.turns[0]["metadata"] == {"title": "Boats"}
     assert one(read([info], owner="club")).owner == "club"
-    [nobodys] = read([{"id": 7, "messages": [ANN]}], owner=None)
-    assert isinstance(nobodys, Refused)
-    assert nobodys.error.code == "missing_owner"
+    with pytest.raises(InvalidInput, match="--owner"):
+        read([{"id": 7, "messages": [ANN]}], owner=None)
 
 
 def test_speakers_of_a_group_have_ids_and_names_and_the_bot_is_not_its_user() -> None:
@@ -107,40 +116,33 @@ def test_names_and_roles_are_mapped() -> None:
         ("k1", "user", "I row."),
         ("k2", "tool", "Splash."),
     ]
-    [refused] = read(rows, *mapped[:-1])
-    assert isinstance(refused, Refused)
-    assert "role:ship=user" in refused.error.message
+    with pytest.raises(InvalidInput, match=r"1 of 2 messages have no sender .* 'role:ship=user'"):
+        check(rows, *mapped[:-1])
 
 
-@pytest.mark.parametrize("role", [0, ""])
-def test_only_a_message_without_a_role_is_the_users(role: object) -> None:
+@pytest.mark.parametrize("role", [0, "", None])
+def test_a_message_without_a_known_role_is_nobodys(role: object) -> None:
     rows = [{"session_id": "s1", "role": role, "content": "I row."}]
-    [refused] = read(rows)
-    assert isinstance(refused, Refused) and f"role {str(role)!r}" in refused.error.message
-    assert one(read(rows, f"role:{role}=assistant")).turns == [{"role": "assistant", "content": "I row."}]
-    assert one(read([{**rows[0], "role": None}])).turns == [{"role": "user", "content": "I row."}]
+    with pytest.raises(InvalidInput, match="1 of 1 messages have no sender"):
+        check(rows)
+    assert check(rows, skip_unread=True)[0] == 0
+    named = "" if role is None else role
+    assert one(read(rows, f"role:{named}=assistant")).turns == [{"role": "assistant", "content": "I row."}]
 
 
 @pytest.mark.parametrize("given", ["content", "content=", "colour=red", "role:x=captain"])
 def test_a_mapping_that_says_nothing_is_refused(given: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        parse_columns([given])
+        parse_map([given])
     assert refused.value.code == "invalid_map"
 
 
-def test_bad_sessions_are_refused_alone_and_wordless_ones_are_reported() -> None:
-    content = [
-        {"id": "bad", "messages": [{"role": "user", "content": 7}]},
-        {"id": "empty", "messages": [{"role": "user", "content": " "}]},
-        {"messages": [ANN]},
-        {"id": "good", "messages": [ANN]},
-    ]
-    by_name = {getattr(item, "session_id", None): item for item in read(content)}
-    assert isinstance(by_name["bad"], Refused)
-    assert by_name["bad"].position == 1
-    assert isinstance(by_name["empty"], Wordless)
-    assert isinstance(by_name[None], Refused)
-    assert isinstance(by_name["good"], Converted)
+def test_wordless_sessions_are_counted_and_unread_bodies_refuse_the_file() -> None:
+    empty = {"id": "empty", "messages": [{"role": "user", "content": " "}]}
+    found = read([empty, {"messages": [ANN]}, {"id": "good", "messages": [ANN]}], session="unnamed")
+    assert [type(item) for item in found] == [Wordless, Converted, Converted]
+    with pytest.raises(InvalidInput, match=r"1 of 2 messages have no body .*try --map content=content"):
+        check([{"id": "bad", "messages": [{"role": "user", "content": 7}]}, {"id": "good", "messages": [ANN]}])
 
 
 def database(path: Path, script: str) -> Path:
@@ -153,8 +155,9 @@ def database(path: Path, script: str) -> Path:
 
 def tables(path: Path, *mapped: str, owner: str | None = "ann") -> list[Item]:
     head = path.read_bytes()[:100]
-    assert recognized(head) is Format.SQLITE
-    return list(converted(Format.SQLITE, [head], owner, columns=parse_columns(mapped), path=path))
+    assert [each.name for each in formats_of(head)] == ["sqlite"]
+    file = File(path.name, 0, lambda: path.open("rb"), path)
+    return list(sessions(Chosen(FORMATS["sqlite"], [file]), Options(owner, None, None, *parse_map(mapped)), Findings()))
 
 
 def test_tables_of_sessions_and_messages_are_read_in_the_order_of_insertion(tmp_path: Path) -> None:
@@ -170,15 +173,13 @@ def test_tables_of_sessions_and_messages_are_read_in_the_order_of_insertion(tmp_
           ('a', 's2', 'assistant', 'Where?', 1714978801.5, NULL), ('c', NULL, 'user', 'Lost.', NULL, NULL);
         """,
     )
-    lost, first, second = tables(path, owner=None)
+    lost, first, second = tables(path)
     assert isinstance(lost, Refused)
-    assert isinstance(first, Refused)
-    assert first.error.code == "missing_owner"
-    assert isinstance(second, Converted)
-    assert (second.owner, second.session_id, second.started_at) == ("zoe", "s2", "2024-05-06")
+    assert isinstance(first, Converted) and isinstance(second, Converted)
+    assert (second.owner, second.session_id, second.started_at) == ("ann", "s2", "2024-05-06T00:00:00")
     assert [(turn["id"], turn["content"], turn["timestamp"]) for turn in second.turns] == [
-        ("z", "I row.", 1_714_978_800.0),
-        ("a", "Where?", 1_714_978_801.5),
+        ("z", "I row.", "2024-05-06T07:00:00+00:00"),
+        ("a", "Where?", "2024-05-06T07:00:01.500000+00:00"),
     ]
     assert [item.session_id for item in tables(path) if isinstance(item, Converted)] == ["s1", "s2"]
 
@@ -191,7 +192,7 @@ def test_tables_and_columns_are_mapped(tmp_path: Path) -> None:
         INSERT INTO "chat ""log"" of us" VALUES (1, 'second', 2), (1, 'first', 1);
         """,
     )
-    found = one(tables(path, 'messages=chat "log" of us', "session=room", "content=body"))
+    found = one(tables(path, 'messages=chat "log" of us', "session=room", "content=body", "role:=user"))
     assert (found.session_id, [turn["content"] for turn in found.turns]) == ("1", ["first", "second"])
 
 
@@ -219,7 +220,7 @@ def test_a_broken_file_and_a_pipe_are_refused(tmp_path: Path) -> None:
         tables(path)
     assert refused.value.code == "unreadable_file"
     with pytest.raises(InvalidInput, match="pipe"):
-        list(converted(Format.SQLITE, [], "ann", columns=Columns()))
+        read_file(b"", "sqlite")
 
 
 def test_reading_writes_nothing_and_sees_what_a_running_program_wrote(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_reading_writes_nothing_and_sees_what_a_running_program_wrote(tmp_path: 
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("INSERT INTO messages VALUES ('s1', 'I row.')")
     before = path.read_bytes()
-    assert [turn["content"] for turn in one(tables(path)).turns] == ["I row."]
+    assert [turn["content"] for turn in one(tables(path, "role:=user")).turns] == ["I row."]
     assert path.read_bytes() == before
     writer.close()
 
@@ -262,21 +263,24 @@ def constructor(kind: str, content: object, **more: object) -> dict[str, object]
 )
 def test_each_form_is_recognized_and_becomes_a_turn(raw: dict[str, object], role: str) -> None:
     assert is_message(raw)
-    [turn] = message_turns(raw, "Message 1")
-    assert (turn["role"], turn["content"]) == (role, "Hi.")
+    message = langchain(raw, "Message 1")
+    assert message is not None and (message.role, message.text) == (role, "Hi.")
 
 
 def test_ids_names_times_calls_and_tools_are_taken_over() -> None:
-    [turn] = message_turns(
-        data("human", "Hi.", id="m1", name="Ann", additional_kwargs={"timestamp": "2024-05-06T07:00:00Z"}), "M"
-    )
-    assert turn == {"role": "user", "content": "Hi.", "id": "m1", "name": "Ann", "timestamp": "2024-05-06T07:00:00Z"}
-    [called] = message_turns(data("ai", "", tool_calls=[{"name": "look", "args": {"at": "boats"}, "id": "c1"}]), "M")
-    assert called["content"] == '[called look({"at": "boats"})]'
+    first = data("human", "Hi.", id="m1", name="Ann", additional_kwargs={"timestamp": "2024-05-06T07:00:00Z"})
+    assert langchain(first, "M") == Message("Hi.", "user", "Ann", time="2024-05-06T07:00:00Z", id="m1")
     older = {"function_call": {"name": "look", "arguments": "{}"}}
-    assert message_turns(data("ai", "", additional_kwargs=older), "M")[0]["content"] == "[called look({})]"
-    [answer] = message_turns(data("tool", "3 boats", tool_call_id="c1"), "M")
-    assert answer["metadata"] == {"tool_call_id": "c1"}
+    for raw, text in (
+        (
+            data("ai", "", tool_calls=[{"name": "look", "args": {"at": "boats"}, "id": "c1"}]),
+            '[called look({"at": "boats"})]',
+        ),
+        (data("ai", "", additional_kwargs=older), "[called look({})]"),
+    ):
+        assert getattr(langchain(raw, "M"), "text", None) == text
+    answer = langchain(data("tool", "3 boats", tool_call_id="c1"), "M")
+    assert answer is not None and answer.metadata == {"tool_call_id": "c1"}
 
 
 @pytest.mark.parametrize(
@@ -291,7 +295,7 @@ def test_ids_names_times_calls_and_tools_are_taken_over() -> None:
 )
 def test_what_is_no_message_is_refused(raw: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="Message 3"):
-        message_turns(raw, "Message 3")
+        langchain(raw, "Message 3")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,198 @@
+"""Fields of messages under their many names: looked up by path in any spelling, times in every usual form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+from memforest_core.errors import InvalidInput
+
+_NO_LETTER = re.compile(r"[\W_]+")
+_BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+"""Marks of direction, which phones write into lines."""
+
+
+@lru_cache(maxsize=16_384)
+def squeezed(name: str) -> str:
+    """A field's name without its spelling: createdAt, created_at and Created-At are one."""
+    return _NO_LETTER.sub("", name).lower()
+
+
+def value_of(value: object, names: str) -> object | None:
+    """The value of the first of these names, separated by blanks, that is there and neither null nor an empty text.
+
+    ``author.name`` goes into an object, ``choices.0`` into a list. Names are compared without case, ``_`` and ``-``.
+    """
+    for path in names.split():
+        found = _under(value, path)
+        if found is None and "." in path:
+            found = value
+            for key in path.split("."):
+                found = _under(found, key)
+        if found is not None and found != "":
+            return found
+    return None
+
+
+def _under(value: object, key: str) -> object | None:
+    if isinstance(value, list):
+        items: list[object] = value
+        return items[int(key)] if key.isdecimal() and int(key) < len(items) else None
+    if not isinstance(value, Mapping):
+        return None
+    fields: Mapping[str, object] = value
+    if key in fields:
+        return fields[key]
+    wanted = squeezed(key)
+    return next((found for name, found in fields.items() if squeezed(str(name)) == wanted), None)
+
+
+def leaves(value: object, depth: int = 3) -> Iterator[tuple[str, object]]:
+    """The paths of an object that lead to no further object, with their values."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if isinstance(inner, Mapping) and inner and depth > 1:
+                yield from ((f"{name}.{path}", leaf) for path, leaf in leaves(inner, depth - 1))
+            else:
+                yield str(name), inner
+
+
+_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
+"""Unix times from the first value on are counted in that part of a second: later ones are past the year 5000."""
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_HALVES = {"pm": 12, "午後": 12, "下午": 12, "오후": 12, "م": 12, "am": 0, "午前": 0, "上午": 0, "오전": 0, "ص": 0}
+_CLOCK = (
+    r"(?P<early>午後|下午|오후|午前|上午|오전)?\s*(?P<hour>\d{1,2})[:.h](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"(?:\s*(?P<late>[AaPp]\.?\s?[Mm]\.?|م|ص))?"
+)
+NUMERIC_TIME = (
+    r"(?P<a>\d{1,4})(?P<mark>[./-])\s?(?P<b>\d{1,2})[./-]\s?(?P<c>\d{1,4})\.?(?:,|،)?\s*(?:um|at|à|às|,)?\s*" + _CLOCK
+)
+"""A date in numbers with a time of day, as clocks of many countries write it."""
+_NUMERIC = re.compile(NUMERIC_TIME)
+_FORMS = (
+    "%b %d %Y %I:%M:%S %p", "%b %d %Y %I:%M %p", "%b %d %Y %H:%M:%S", "%b %d %Y %H:%M",
+    "%B %d %Y %I:%M:%S %p", "%B %d %Y %I:%M %p", "%B %d %Y %H:%M:%S", "%B %d %Y %H:%M",
+    "%d %b %Y %H:%M:%S", "%d %b %Y %H:%M", "%d %B %Y %H:%M:%S", "%d %B %Y %H:%M", "%d %b %Y %I:%M %p",
+    "%d %B %Y %I:%M %p", "%a %b %d %Y %H:%M:%S GMT%z", "%a %b %d %H:%M:%S %z %Y", "%Y-%m-%d@%Hh%Mm%Ss",
+    "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p",
+)  # fmt: skip
+"""Times written with words, without commas and "at"."""
+_ZONES = {"UTC": 0, "GMT": 0, "PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4}
+_ZONE = re.compile(rf"\s+({'|'.join(_ZONES)})$")
+
+
+@dataclass(slots=True)
+class Dates:
+    """Reads dates in numbers (03/04/2025), whose order (dmy, mdy) the whole file decides or an option says."""
+
+    order: str | None = None
+    dmy: bool = True
+    mdy: bool = True
+    """Whether the order is possible by what was read until now."""
+    undecided: int = 0
+    """Times that were read without knowing the order."""
+    _back: dict[str, int] = field(default_factory=lambda: {"dmy": 0, "mdy": 0})
+    _last: dict[str, datetime] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Another conversation begins: its times may be before those of the one before it."""
+        self._last.clear()
+
+    def read(self, found: re.Match[str]) -> datetime | None:
+        """The time of a match of ``NUMERIC_TIME``; None for one that is no time in this order."""
+        a, b, c = (int(found[part]) for part in "abc")
+        orders = {"ymd": (a, b, c), "dmy": (c, b, a), "mdy": (c, a, b)}
+        if len(found["a"]) == 4 or self.order == "ymd":
+            return _clocked(found, *orders["ymd"])
+        if self.order is None and found["mark"] == ".":
+            return _clocked(found, *orders["dmy"])
+        if self.order is not None:
+            return _clocked(found, *orders[self.order])
+        self.undecided += 1
+        self.mdy, self.dmy = self.mdy and a <= 12, self.dmy and b <= 12
+        made = {order: _clocked(found, *orders[order]) for order in ("dmy", "mdy")}
+        for order, moment in made.items():
+            if moment is not None:
+                self._back[order] += moment < self._last.get(order, moment)
+                self._last[order] = moment
+        return made["dmy"] or made["mdy"]
+
+    def decide(self) -> None:
+        """Set the order that the whole file shows. Raises InvalidInput when it shows both or none."""
+        if not self.undecided or self.order is not None:
+            return
+        possible = [order for order in ("dmy", "mdy") if getattr(self, order)]
+        if len(possible) == 2:  # messages of a conversation follow each other in time
+            possible = [order for order in possible if self._back[order] == 0]
+        if len(possible) != 1:
+            raise InvalidInput(
+                "Nothing in the file shows whether its dates begin with the day or the month:"
+                " give --dates dmy (3 April is 03/04) or --dates mdy (04/03).",
+                code="ambiguous_dates",
+            )
+        self.order = possible[0]
+
+
+def _clocked(found: re.Match[str], year: int, month: int, day: int) -> datetime | None:
+    half = found["early"] or re.sub(r"[.\s]", "", found["late"] or "").lower()
+    hour = int(found["hour"])
+    if half:
+        hour = hour % 12 + _HALVES[half]
+    try:
+        return datetime(year + 2000 * (year < 100), month, day, hour, int(found["minute"]), int(found["second"] or 0))  # noqa: DTZ001 - the file names no zone
+    except ValueError:
+        return None
+
+
+def when(value: object, dates: Dates) -> datetime | None:
+    """A time in any usual form: ISO 8601, unix time in seconds to nanoseconds, {"$date"}, {"seconds"}, RFC 2822, words,
+    or a date in numbers. Naive without a zone; None for what is no time."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, Mapping):
+        inner = value_of(value, "$date seconds $numberLong iso value")
+        return None if inner is None else when(inner, dates)
+    if isinstance(value, str):
+        text = " ".join(_BIDI.sub("", value).split())
+        if not _NUMBER.fullmatch(text):
+            return _written(text, dates)
+        value = float(text)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(value / next(by for least, by in _UNITS if abs(value) >= least), UTC)
+    except (ValueError, OverflowError, OSError, StopIteration):
+        return None
+
+
+def _written(text: str, dates: Dates) -> datetime | None:
+    zone = _ZONE.search(text)
+    plain = text[: zone.start()] if zone else text
+    moment = None
+    try:
+        moment = datetime.fromisoformat(re.sub(r"(?<=\d)\s+(?=[+-]\d\d:?\d\d$)", "", plain))
+    except ValueError:
+        found = _NUMERIC.fullmatch(plain)
+        moment = dates.read(found) if found else _worded(plain)
+    if moment is not None and zone and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone(timedelta(hours=_ZONES[zone[1]])))
+    return moment
+
+
+def _worded(text: str) -> datetime | None:
+    plain = re.sub(r"(?<=\d)(am|pm)\b", r" \1", re.sub(r"\s+at\s+|\s*,\s*|\s*\(.*\)$", " ", text), flags=re.IGNORECASE)
+    plain = " ".join(plain.split())
+    for form in _FORMS:
+        try:
+            return datetime.strptime(plain, form)  # noqa: DTZ007 - most name no zone
+        except ValueError:
+            continue
+    try:
+        return parsedate_to_datetime(text)
+    except ValueError:
+        return None
