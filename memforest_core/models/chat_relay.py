@@ -31,6 +31,11 @@ _ENDS = ("received_finish_reason", "intermittent_finish_reason")
 """Where litellm's stream has why the model ended."""
 
 
+def was_cut(stream: Any) -> bool:
+    """Whether the model never said why it ended: litellm makes up the last part of such a stream."""
+    return not any(getattr(stream, name, "unknown") for name in _ENDS)
+
+
 class ChatRelay:
     """Passes requests on; needs a ``settings.model``."""
 
@@ -70,8 +75,7 @@ class ChatRelay:
                 sent = part.model_dump(mode="json", exclude_none=True)
                 for choice in sent.get("choices", ()):
                     ended = ended or choice.setdefault("finish_reason", None) is not None
-                # litellm makes up the last part of a stream that was cut.
-                if ended and not any(getattr(stream, name, "unknown") for name in _ENDS):
+                if ended and was_cut(stream):
                     break
                 yield sent
             else:

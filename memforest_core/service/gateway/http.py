@@ -120,17 +120,16 @@ class Gateway:
         parts: AsyncGenerator[dict[str, Any]],
     ) -> AsyncIterator[bytes]:
         """The parts as they come. An answer is stored when it is whole, before its end is sent."""
-        whole, several, during = Assembled(), False, admission_of(request).during
+        whole, during = Assembled(), admission_of(request).during
         try:
             async with aclosing(parts):
                 while (part := await during(_next(parts))) is not None:
                     whole.add(part)
-                    several = several or any(choice.get("index", 0) for choice in part.get("choices", ()))
                     yield _event(part)
         except (Refused, MemForestError) as error:
             yield _event(openai_error(problem_of(error)))
             return
-        if not several:
+        if whole.single:
             await _store(memory, exchange, made, whole.message)
             for sentence in made.degraded:
                 yield f": {sentence}\n\n".encode()

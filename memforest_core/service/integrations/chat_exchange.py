@@ -35,12 +35,12 @@ _READ = ("role", "content", "name", "tool_calls", "function_call", "tool_call_id
 class Prepared:
     """A request that can be sent to a model."""
 
-    messages: list[Message]
-    context: Context | None
-    """What was added; None when the store did not answer."""
     session: str | None
     """The session that its turns are stored in."""
-    last: str
+    messages: list[Message] = field(default_factory=list)
+    context: Context | None = None
+    """What was added; None when the store did not answer."""
+    last: str = ""
     """The id of its last turn."""
     degraded: list[str] = field(default_factory=list)
 
@@ -65,16 +65,24 @@ class Exchange:
 
     def prepared(self) -> Calls[Prepared]:
         """Read what is remembered, then store what is new. Raises as ``MemForest.append``; nothing is sent then."""
-        at = 1 + max((place for place, each in enumerate(self.messages) if each.get("role") == ANSWER), default=-1)
+        made = Prepared(self.session)
+        yield from self.remembered(made, whole=self._new_from > 0)
+        yield from self.stored(made)
+        return made
+
+    @property
+    def _new_from(self) -> int:
+        """Where the messages behind the last answer begin."""
+        return 1 + max((place for place, each in enumerate(self.messages) if each.get("role") == ANSWER), default=-1)
+
+    def stored(self, made: Prepared) -> Calls[None]:
+        """Store what is new. Raises as ``MemForest.append``."""
+        at = self._new_from
         fresh = _turns(self.messages[at:])
-        made = Prepared([], None, self.session, "")
-        yield from self._remember(made, whole=at > 0)
         made.last = _chained("", *_turns(self.messages[:at])) if at else (yield from self._before(fresh))
         for turn in fresh:
             made.last = turn["id"] = _chained(made.last, turn)
-            stored = yield "append", (self.owner, made.session, turn), {}
-            made.session = stored.session_id
-        return made
+            made.session = (yield "append", (self.owner, made.session, turn), {}).session_id
 
     def concluded(self, made: Prepared, answer: Message) -> Calls[str | None]:
         """Store the whole answer; a sentence when that is not possible."""
@@ -86,8 +94,11 @@ class Exchange:
                 return f"The answer is not stored: {error.message}"
         return None
 
-    def _remember(self, made: Prepared, *, whole: bool) -> Calls[None]:
-        """Add what is remembered behind the app's instructions; a ``whole`` conversation needs no window of it."""
+    def remembered(self, made: Prepared, *, whole: bool) -> Calls[None]:
+        """Add what is remembered behind the app's instructions; a ``whole`` conversation needs no window of it.
+
+        Raises InvalidInput. A store that does not answer is a sentence in ``degraded``.
+        """
         users = [turn["content"] for turn in _turns(each for each in self.messages if each.get("role") == "user")]
         question = clipped(str(users[-1]).strip(), MAX_QUESTION_CHARS) if users else None
         # A session of this id has no turns: so no window is made.
@@ -181,11 +192,14 @@ class Assembled:
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: dict[int, dict[str, str]] = {}
+        self.single = True
+        """Whether it is the only choice."""
 
     def add(self, part: Message) -> None:
         """The next part (``chat.completion.chunk``)."""
         for choice in part.get("choices", ()):
             if choice.get("index", 0) != 0:
+                self.single = False
                 continue
             delta = choice.get("delta") or {}
             for name, texts in self._texts.items():
