@@ -121,17 +121,18 @@ class ReadingRows(ForestRows):
         until: datetime | None,
         pinned: bool | None,
         superseded: bool | None,
+        also: Sequence[sa.ColumnElement[bool]] = (),
     ) -> Sequence[Row]:
         """Rows of facts, the one that was learned last first, from the one after this ``seq``.
 
         None leaves a condition out. ``subjects`` are normalized names; times are those when facts happened or, without
-        a date, were mentioned.
+        a date, were mentioned. ``also`` are further conditions.
         """
         f, o = m.FactRow, m.OccurrenceRow
         at = sa.func.coalesce(f.time_start, f.mentioned_at)
         said = sa.select(o.fact_id).where(o.tenant_id == self._tenant, o.session_id == session)
         statement = narrowed(
-            sa.select(*f.__table__.c).where(f.tenant_id == self._tenant, f.forest_id == forest),
+            sa.select(*f.__table__.c).where(f.tenant_id == self._tenant, f.forest_id == forest, *also),
             (session, lambda _: f.fact_id.in_(said)),
             (subjects, f.subject_key.in_),
             (attributes, f.attribute.in_),

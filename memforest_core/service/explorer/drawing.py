@@ -67,7 +67,7 @@ class Axis:
 
     def bar(self, start: datetime, end: datetime) -> Bar:
         """A span, cut at the ends of the axis and never narrower than can be seen."""
-        left, right = self._place(start), self._place(end)
+        left, right = self.place(start), self.place(end)
         width = max(right - left, NARROWEST)
         return Bar(round(min(left, 100.0 - width), 3), round(width, 3))
 
@@ -86,9 +86,10 @@ class Axis:
         else:
             moments, form = _evenly(self.start, step), "%d %b %Y" if step >= timedelta(days=1) else "%d %b %H:%M"
         shown = (at for at in moments if self.start <= at <= self.end)
-        return [Tick(round(self._place(at), 3), f"{at:{form}}") for at in shown]
+        return [Tick(round(self.place(at), 3), f"{at:{form}}") for at in shown]
 
-    def _place(self, moment: datetime) -> float:
+    def place(self, moment: datetime) -> float:
+        """Where a moment lies; one outside at the nearest end."""
         share = (moment - self.start) / (self.end - self.start)
         return 100.0 * min(1.0, max(0.0, share))
 

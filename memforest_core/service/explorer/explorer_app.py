@@ -19,8 +19,8 @@ from starlette.routing import BaseRoute, Route
 from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
+from memforest_core.service.explorer import ask_page, facts_page, graph_page, states_page, tree_pages, work
 from memforest_core.service.explorer import memory as pages
-from memforest_core.service.explorer import tree_pages, work
 from memforest_core.service.explorer.login import (
     HEADERS,
     Logins,
@@ -46,6 +46,7 @@ MAX_FORM_BYTES = 65_536
 MAX_FIELDS = 100
 MAX_SECRET_CHARS = 256
 STATIC = {
+    "drawings.js": "text/javascript; charset=utf-8",
     "explorer.css": "text/css; charset=utf-8",
     "drawings.css": "text/css; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
@@ -60,8 +61,9 @@ PAGES: dict[str, Page] = {
     "/search": search,
     "/owners": work.owners,
     "/owner": pages.sessions,
-    "/states": pages.states,
-    "/facts": pages.facts,
+    "/states": states_page.states,
+    "/facts": facts_page.facts,
+    "/graph": graph_page.graph,
     "/topics": pages.topics,
     "/days": pages.days,
     "/trees": tree_pages.trees,
@@ -70,7 +72,7 @@ PAGES: dict[str, Page] = {
     "/session": pages.session,
     "/fact": pages.fact,
     "/forget": pages.forget_page,
-    "/ask": pages.ask,
+    "/ask": ask_page.ask,
     "/context": pages.context,
     "/operations": work.operations,
     "/operation": work.operation,

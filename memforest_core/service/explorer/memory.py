@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import groupby
-from typing import Any
 
 from memforest_core.client.handles import Operation
-from memforest_core.domain.evidence import Evidence, Mode, RecallResult
 from memforest_core.domain.ids import TreeId
 from memforest_core.domain.pages import to_cursor
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
-from memforest_core.recall.states import TimelineState
-from memforest_core.service.explorer.drawing import Axis, proportions, stacked
+from memforest_core.service.explorer.drawing import proportions
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
 
@@ -47,30 +41,6 @@ def sessions(visit: Visit) -> Outcome:
     )
 
 
-def states(visit: Visit) -> Outcome:
-    """States as bars over time, a row for each attribute; what was superseded is faded."""
-    owner, entity, cursor = visit.owner("timeline"), visit.parameter("entity") or EVERYBODY, visit.parameter("cursor")
-    found = known(owner, visit.memory.timeline(owner, entity=entity, limit=STATES, cursor=cursor))
-    moments = [at for state in found.states for at in (_begun(state), _known_until(state)) if at is not None]
-    axis = Axis.over(moments) if moments else None
-    chains = [] if axis is None else _chains(found.states, axis)
-    return Shown(
-        "states.html",
-        {
-            "owner": owner,
-            "tab": "/states",
-            "entity": "" if entity == EVERYBODY else entity,
-            "chains": chains,
-            "found": found.states,
-            "axis": axis,
-            "time_zone": found.time_zone,
-            "current": sum(state.current for state in found.states),
-            "count": len(found.states),
-            "more": href("/states", owner=owner, entity=entity, cursor=found.cursor) if found.cursor else None,
-        },
-    )
-
-
 def topics(visit: Visit) -> Outcome:
     """Topics, the one that reaches furthest in time first."""
     owner = visit.owner("topics")
@@ -81,39 +51,6 @@ def days(visit: Visit) -> Outcome:
     """Digests of days, the newest first."""
     owner = visit.owner("days")
     return listed("days", owner, visit.memory.days(owner, limit=DAYS, cursor=visit.parameter("cursor")))
-
-
-def _chains(found: tuple[TimelineState, ...], axis: Axis) -> list[dict[str, Any]]:
-    """The states of each subject and attribute in the order of time, each with its bar."""
-    grouped: dict[tuple[str, str], list[TimelineState]] = defaultdict(list)
-    for state in found:
-        grouped[state.subject, state.attribute].append(state)
-    chains = []
-    for (subject, attribute), own in grouped.items():
-        states = [_drawn(state, number, axis) for number, state in enumerate(own)]
-        # Of bars that overlap the narrow ones lie on top.
-        on_top = sorted(states, key=lambda drawn: -drawn["bar"].width)
-        chains.append({"subject": subject, "attribute": attribute, "states": states, "on_top": on_top})
-    # What changed most is what people look for.
-    return sorted(chains, key=lambda chain: (-len(chain["states"]), chain["subject"].casefold(), chain["attribute"]))
-
-
-def _drawn(state: TimelineState, number: int, axis: Axis) -> dict[str, Any]:
-    """A state and its bar, in another colour than its neighbours'; faded when it is not current."""
-    begun = _begun(state)
-    bar = axis.bar(begun, max(begun, axis.end if state.current else _known_until(state) or begun))
-    return {"state": state, "bar": bar, "number": number % 2, "faded": not state.current}
-
-
-def _begun(state: TimelineState) -> datetime:
-    return (state.time.start or state.mentioned_at).astimezone(UTC)
-
-
-def _known_until(state: TimelineState) -> datetime | None:
-    """When it ended, else its last occurrence."""
-    if state.ended is not None and state.ended.start is not None:
-        return state.ended.start.astimezone(UTC)
-    return state.last_mentioned_at.astimezone(UTC)
 
 
 SESSION_TURNS = 100
@@ -193,27 +130,8 @@ def _facts_of(session_id: str, facts: tuple[StoredFact, ...]) -> dict[str, list[
     return dict(found)
 
 
-FACTS = 100
 SAYING_TURNS = 100
 """Of one fact, at most."""
-CHOICES = {"yes": True, "no": False}
-
-
-def facts(visit: Visit) -> Outcome:
-    """Facts, the one that was learned last first."""
-    owner = visit.owner("facts")
-    chosen = {name: visit.parameter(name) for name in ("about", "attribute", "pinned", "superseded")}
-    found = visit.memory.facts(
-        owner,
-        about=chosen["about"],
-        attribute=chosen["attribute"],
-        pinned=CHOICES.get(chosen["pinned"] or ""),
-        superseded=CHOICES.get(chosen["superseded"] or ""),
-        limit=FACTS,
-        cursor=visit.parameter("cursor"),
-    )
-    page = listed("facts", owner, found, **chosen)
-    return Shown(page.template, {**page.values, "chosen": chosen})
 
 
 def fact(visit: Visit) -> Outcome:
@@ -300,46 +218,7 @@ def _to(operation: Operation, owner: str) -> Moved:
     return Moved(href("/operation", id=operation.id, owner=owner))
 
 
-K = 10
-FREE = (Mode.FLAT, Mode.EMBEDDING)
-"""Modes that call no chat model: they are compared without being chosen."""
 MAX_TOKENS = 100_000
-SIGNALS = (
-    *("fact", "cell", "session", "series", "current", "previous"),
-    *("speaker", "time", "next_but_one", "tokens", "exact", "answer", "unread", "ranked"),
-)
-"""Signals whose colours are the same for every question."""
-COLOURS = 12
-
-
-def ask(visit: Visit) -> Outcome:
-    """Evidence for a question, and what the other modes would have returned."""
-    owner, question = visit.owner("recall"), visit.parameter("question")
-    modes = list(Mode) if visit.memory.services.recall.chat is not None else [Mode.AUTO, *FREE]
-    mode = visit.parameter("mode") or Mode.AUTO
-    values = {"owner": owner, "tab": "/ask", "question": question or "", "mode": mode, "modes": modes, "result": None}
-    if question is None:
-        known(owner, visit.memory.sessions(owner, limit=1))
-        return Shown("ask.html", values)
-    # Looking counts as no visit: it changes neither what is important nor what policies keep.
-    service, tenant = replace(visit.memory.services.recall, visits=None), visit.caller.tenant
-    result: RecallResult = known(owner, service.recall(tenant, owner, question, K, mode))
-    others = {
-        str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)
-        for each in dict.fromkeys([*FREE, result.mode])
-    }
-    most = max((item.score for item in result.evidence), default=0.0)
-    items: list[dict[str, Any]] = [
-        {"rank": rank, "evidence": item, "signals": stacked(item.signals, most), "voters": _voters(item)}
-        for rank, item in enumerate(result.evidence, start=1)
-    ]
-    names = dict.fromkeys([*SIGNALS, *(part.name for item in items for part in item["signals"])])
-    colours = {name: number % COLOURS + 1 for number, name in enumerate(names)}
-    used = [name for name in names if any(part.name == name for item in items for part in item["signals"])]
-    compared = {"others": others, "compared": _compared(list(others.values()))}
-    return Shown(
-        "ask.html", {**values, "result": result, "items": items, "signals": used, "colours": colours, **compared}
-    )
 
 
 def context(visit: Visit) -> Outcome:
@@ -356,21 +235,3 @@ def context(visit: Visit) -> Outcome:
     sections = list(made.section_tokens.items())
     bars = proportions([own for _, own in sections])
     return Shown("context.html", {**values, "tokens": tokens or "", "made": made, "sections": sections, "bars": bars})
-
-
-def _voters(item: Evidence) -> list[dict[str, Any]]:
-    """The trees that voted for an item, with the nodes from the root down."""
-    trees = groupby(item.path, key=lambda node: (node.tree_kind, node.label))
-    return [{"kind": kind, "label": label, "nodes": list(nodes)} for (kind, label), nodes in trees]
-
-
-def _compared(results: list[RecallResult]) -> list[dict[str, Any]]:
-    """All items that any of the results has with their place in each, best ranks first."""
-    ranks = [{_key(item): rank for rank, item in enumerate(each.evidence, start=1)} for each in results]
-    items = {_key(item): item for each in results for item in each.evidence}
-    rows = [{"evidence": item, "ranks": [own.get(key) for own in ranks]} for key, item in items.items()]
-    return sorted(rows, key=lambda row: (min(filter(None, row["ranks"])), row["evidence"].text))
-
-
-def _key(item: Evidence) -> tuple[object, ...]:
-    return item.session_id, item.turn_ids, item.text

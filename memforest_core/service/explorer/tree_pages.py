@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.pages import checked_id
 from memforest_core.errors import NotFound
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.observe.records import TreeOverview
-from memforest_core.service.explorer.drawing import Axis, Bar
+from memforest_core.service.explorer.drawing import TICKS, Axis, Bar, Tick
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, listed
 from memforest_core.service.explorer.rows import DrawnNode, ExplorerRows, Leaf, SaidTurn
 
@@ -73,6 +75,10 @@ LEAVES = 300
 CHILDREN = 200
 TREES = 100
 """Trees on one page."""
+LEGIBLE = 3.0
+"""A node that takes so many per cent of the width, and is not covered, has the beginning of its text on it."""
+K = 10
+"""Evidence items whose paths are lit."""
 
 
 def trees(visit: Visit) -> Outcome:
@@ -91,9 +97,13 @@ def tree(visit: Visit) -> Outcome:
         root = rows.root(overview.id)
         top = root if zoom is None else _node(rows, overview, zoom)
         node = top if chosen is None else _node(rows, overview, chosen)
+        above = _above(rows, overview, top)
         levels, complete = _levels(rows, overview, top)
         leaves = rows.leaves(overview.id, node.id, LEAVES)
     axis = _axis(top, visit.parameter("axis"))
+    question = visit.parameter("question")
+    lit, items = (frozenset[NodeId](), 0) if question is None else _lit(visit, owner, question, overview.id, levels)
+    drawn = _drawn(top, levels, axis)
     detail = memory.services.reading.node(tenant, node.id, limit=CHILDREN, cursor=visit.parameter("cursor"))
     lower = detail.node.level == 0
     values = {
@@ -103,8 +113,13 @@ def tree(visit: Visit) -> Outcome:
         "top": top,
         "node": node,
         "detail": detail,
+        "above": above,
         "axis": axis,
-        "levels": _drawn(top, levels, axis),
+        "ticks": _dates(drawn) if axis is None else axis.ticks,
+        "levels": drawn,
+        "question": question,
+        "lit": lit,
+        "items": items,
         "complete": complete,
         "sentences": [] if lower else sentences(detail.node.text, leaves),
         "leaf": leaves[0] if lower and leaves else None,
@@ -119,7 +134,7 @@ def node(visit: Visit) -> Outcome:
     owner, wanted = visit.owner("trees"), visit.needed("node")
     found = visit.memory.services.reading.node(visit.caller.tenant, wanted, limit=1)
     visit.memory.services.inspection.tree_overview(visit.caller.tenant, owner, found.tree_id)
-    return Moved(href("/tree", owner=owner, tree=found.tree_id, node=wanted))
+    return Moved(href("/tree", owner=owner, tree=found.tree_id, node=wanted, question=visit.parameter("question")))
 
 
 def _node(rows: ExplorerRows, tree: TreeOverview, node: str) -> DrawnNode:
@@ -127,6 +142,29 @@ def _node(rows: ExplorerRows, tree: TreeOverview, node: str) -> DrawnNode:
     if found is None:
         raise NotFound("This tree has no such node any more: it has changed since.")
     return found
+
+
+def _above(rows: ExplorerRows, tree: TreeOverview, node: DrawnNode) -> list[DrawnNode]:
+    """The nodes from the root down to a node's parent."""
+    above: list[DrawnNode] = []
+    while (parent := (above[0] if above else node).parent_id) is not None:
+        found = rows.drawn_node(tree.id, parent)
+        if found is None:
+            break
+        above.insert(0, found)
+    return above
+
+
+def _lit(
+    visit: Visit, owner: str, question: str, tree: TreeId, levels: Sequence[Sequence[DrawnNode]]
+) -> tuple[frozenset[NodeId], int]:
+    """The nodes on the paths to what answers a question, and how many items of evidence are below the drawn node."""
+    # Looking counts as no visit, and calls no chat model.
+    service = replace(visit.memory.services.recall, visits=None)
+    found = service.recall(visit.caller.tenant, owner, question, K, Mode.EMBEDDING).evidence
+    top = levels[0][0].id
+    paths = [frozenset(step.node_id for step in piece.path) for piece in found]
+    return frozenset().union(*paths), sum(top in path for path in paths)
 
 
 def _levels(rows: ExplorerRows, tree: TreeOverview, top: DrawnNode) -> tuple[list[Sequence[DrawnNode]], bool]:
@@ -142,7 +180,7 @@ def _levels(rows: ExplorerRows, tree: TreeOverview, top: DrawnNode) -> tuple[lis
 
 def _axis(top: DrawnNode, wanted: str | None) -> Axis | None:
     """The axis of time; None: leaves side by side, all equally wide, as without known times."""
-    if wanted == "order" or top.start is None or top.end is None or top.start == top.end:
+    if wanted != "time" or top.start is None or top.end is None or top.start == top.end:
         return None
     return Axis.over([top.start, top.end])
 
@@ -160,17 +198,34 @@ def _drawn(top: DrawnNode, levels: list[Sequence[DrawnNode]], axis: Axis | None)
                 lefts[node.parent_id] += node.leaves
             lefts[node.id] = left
             bar = Bar(round(100.0 * left / whole, 3), round(100.0 * node.leaves / whole, 3))
-            bars.append({"node": node, "bar": bar})
+            bars.append({"node": node, "bar": bar, "legible": bar.width >= LEGIBLE})
         drawn.append({"number": nodes[0].level, "bars": bars})
     return drawn
 
 
+def _dates(levels: Sequence[dict[str, Any]]) -> list[Tick]:
+    """Days along an axis of leaves: where the lowest level's nodes begin."""
+    ticks: list[Tick] = []
+    for drawn in levels[-1]["bars"]:
+        node, x = drawn["node"], drawn["bar"].x
+        if node.start is not None and (not ticks or x - ticks[-1].x >= 100 / TICKS) and x <= 96:
+            ticks.append(Tick(x, f"{node.start:%-d %b %Y}"))
+    return ticks
+
+
 def _over_time(nodes: Sequence[DrawnNode], axis: Axis) -> list[dict[str, Any]]:
-    bars = [
-        {"node": node, "bar": axis.bar(node.start, node.end or node.start)} for node in nodes if node.start is not None
+    bars = [(node, axis.bar(node.start, node.end or node.start)) for node in nodes if node.start is not None]
+    lefts = sorted(bar.x for _, bar in bars)
+    drawn = [
+        {"node": node, "bar": bar, "legible": bar.width >= LEGIBLE and not _covered(bar, lefts)} for node, bar in bars
     ]
     # Of bars that overlap the narrow ones lie on top.
-    return sorted(bars, key=lambda drawn: -drawn["bar"].width)
+    return sorted(drawn, key=lambda each: -each["bar"].width)
+
+
+def _covered(bar: Bar, lefts: Sequence[float]) -> bool:
+    """Whether another bar begins within this one, but for its last per cent."""
+    return bisect_left(lefts, bar.x + bar.width - 1) - bisect_right(lefts, bar.x) > 0 or lefts.count(bar.x) > 1
 
 
 def _source(source: str) -> str:

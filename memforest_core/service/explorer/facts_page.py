@@ -1,0 +1,65 @@
+"""Facts: searched by words, chosen by chips, without small talk unless that is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memforest_core.domain.ids import ForestId
+from memforest_core.domain.pages import from_cursor, page_of
+from memforest_core.domain.state_names import spellings
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import InvalidInput
+from memforest_core.observe.reading.rows import fact_of
+from memforest_core.recall.timeline import Speakers
+from memforest_core.service.explorer.drawn_rows import SMALL_TALK, Condition, DrawnRows, has_word
+from memforest_core.service.explorer.finding import SEARCHED_FACTS, searched_words
+from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, href
+from memforest_core.service.explorer.search_page import MAX_CHARS
+from memforest_core.store.owners import known
+
+FACTS = 50
+CHOICES = {"yes": True, "no": False}
+FILTERS = ("q", "about", "attribute", "pinned", "superseded", "small")
+
+
+def facts(visit: Visit) -> Outcome:
+    """Facts, the one that was learned last first."""
+    owner, cursor = visit.owner("facts"), visit.parameter("cursor")
+    chosen = {name: visit.parameter(name) for name in FILTERS}
+    words, after = _words(chosen["q"] or ""), from_cursor(cursor, int)
+    with DrawnRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
+        forest = known(rows.find_forest(owner), owner)
+        wanted = _wanted(rows, owner, forest.id, chosen)
+        also: list[Condition] = [rows.newest(forest.id), *map(has_word, words)] if words else []
+        plain = not any(chosen.values())
+        hidden = rows.small_talk(forest.id, ()) if plain or chosen["small"] else 0
+        found = rows.facts(forest.id, after, FACTS + 1, **wanted, also=[~SMALL_TALK] if plain else also)
+        sources = rows.sources([row.fact_id for row in found[:FACTS]])
+        people, attributes = rows.subjects(forest.id), rows.attributes(forest.id)
+    page = page_of(found, FACTS, lambda row: fact_of(row, sources), lambda row: [row.seq])
+    more = href("/facts", owner=owner, cursor=page.cursor, **chosen) if page.cursor else None
+    values = {"owner": owner, "tab": "/facts", "facts": page, "more": more, "chosen": chosen, "words": words}
+    counts = {"hidden": hidden, "plain": plain, "people": people, "attributes": attributes, "searched": SEARCHED_FACTS}
+    return Shown("facts.html", {**values, **counts})
+
+
+def _words(text: str) -> list[str]:
+    if len(text) > MAX_CHARS:
+        raise InvalidInput(f"Search for at most {MAX_CHARS} characters.", code="search_too_long")
+    return searched_words(text)
+
+
+def _wanted(rows: DrawnRows, owner: str, forest: ForestId, chosen: dict[str, str | None]) -> dict[str, Any]:
+    """The conditions of the chips as the rows take them."""
+    about, attribute = chosen["about"], chosen["attribute"]
+    subjects = None
+    if about is not None:
+        speakers = Speakers(owner, rows.speakers(forest))
+        subjects = speakers.owner_keys if about == owner else speakers.keys(checked_name(about, "about"))
+    return {
+        "session": None,
+        "subjects": subjects,
+        "attributes": None if attribute is None else spellings(checked_name(attribute, "attribute")),
+        **dict.fromkeys(("since", "until")),
+        **{name: CHOICES.get(chosen[name] or "") for name in ("pinned", "superseded")},
+    }
