@@ -6,6 +6,8 @@ import re
 import runpy
 from pathlib import Path
 
+from memforest_core.client.route_table import ROUTES
+from memforest_core.domain.routes import Scope, Verb
 from memforest_core.service.http.http_app import openapi
 
 FOLDER = Path(__file__).parents[3] / "examples" / "typescript"
@@ -25,3 +27,14 @@ def test_it_has_every_operation() -> None:
 
 def test_it_is_of_this_document() -> None:
     assert GENERATE["FINGERPRINT"].read_text().strip() == GENERATE["fingerprint"](openapi()), REPEATED
+
+
+def test_what_it_repeats_changes_nothing_more() -> None:
+    """Given the operations that its retries send again by POST, then they read, or store what is the same again."""
+    written = (FOLDER / "src" / "transport.ts").read_text(encoding="utf-8")
+    [names] = re.findall(r'new Set\(\s*"([\w ]+)"\.split', written)
+    posts = {route.id: route for route in ROUTES.values() if route.verb is Verb.POST}
+    reads = {name for name, route in posts.items() if route.scope is Scope.READ}
+
+    repeated = {re.sub(r"([A-Z])", r"_\1", name).lower() for name in names.split()}
+    assert repeated == reads | {"enqueue", "sessions_stream"}
