@@ -13,9 +13,16 @@ from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.turns import checked_messages, checked_name
 from memforest_core.errors import InvalidInput
-from memforest_core.settings import Settings, load_default_config
+from memforest_core.settings import Settings
+from memforest_core.settings import load_default_config as _load
 
 __all__ = ["MemForest", "QueryResult", "load_default_config"]
+
+
+def load_default_config(name: str = "default", **overrides: object) -> Settings:
+    """As in ``memforest_core``. The artifact's ``default_4b`` differs from its ``default`` by the model alone, which
+    is the setting MEMFOREST_LLM__MODEL here."""
+    return _load("default" if name == "default_4b" else name, **overrides)
 
 
 @dataclass(frozen=True, slots=True)

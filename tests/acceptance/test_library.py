@@ -39,6 +39,7 @@ def memory(directory: Path) -> Iterator[MemForest]:
 
 def test_the_artifacts_quick_start_runs_with_other_imports(tmp_path: Path) -> None:
     config = load_default_config()
+    assert load_default_config("default_4b", tenant="mine") == load_default_config(tenant="mine")
     forest = ArtifactMemForest(tmp_path, config=config)
     try:
         forest.register_user("alice")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context as Call
 from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import CollectorRegistry, Histogram
+from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,9 +27,10 @@ from memforest_core.client.route_table import BUNDLE, FOLDERS, PREFIX
 from memforest_core.models.limits.call_limits import client_address
 from memforest_core.observe.prometheus import OTHER, STEP_BUCKETS_S
 from memforest_core.service.explorer.explorer_app import Explorer
-from memforest_core.service.explorer.login import Logins
+from memforest_core.service.explorer.login import HEADERS, Logins
 from memforest_core.service.gateway import http as gateway
 from memforest_core.service.http import endpoints, mem0, problems, streams
+from memforest_core.service.http.api_reference import reference_page
 from memforest_core.service.http.endpoints import Memories
 from memforest_core.service.http.gate import CALLER, Gate, Limits, Rates
 from memforest_core.service.keys.records import Caller
@@ -169,6 +172,8 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
     _add_health(app, check)
     app.router.routes.extend(Explorer(memory, threads, callers, rates, logins, limits.requests_per_minute).routes)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    shown = cache(lambda: reference_page(app.openapi()))
+    app.router.add_route("/docs", lambda _: HTMLResponse(shown(), headers=HEADERS), methods=["GET"])
     return app
 
 

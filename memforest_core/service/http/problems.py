@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
@@ -181,7 +182,7 @@ def register(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
-        return answer(invalid(error.errors(), skip=1), request.url.path)
+        return answer(invalid(error.errors(), skip=1, known=_fields(request.scope.get("route"))), request.url.path)
 
     @app.exception_handler(HTTPException)
     async def plain_http(request: Request, error: HTTPException) -> Response:
@@ -199,16 +200,46 @@ def register(app: FastAPI) -> None:
         return answer(found, request.url.path)
 
 
-def invalid(errors: Sequence[Mapping[str, Any] | ErrorDetails], *, skip: int = 0) -> Problem:
-    """What is wrong with a request, without what it held; ``skip`` parts of a field's place are not the caller's."""
-    faults = [
-        Fault(field=".".join(map(str, each["loc"][skip:] or each["loc"])), message=str(each["msg"]))
-        for each in errors[:MAX_FAULTS]
-    ]
-    first = f"{faults[0].field}: {faults[0].message}" if faults else "the request can't be read"
-    found = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"Fix the request: {first}.")
+def invalid(
+    errors: Sequence[Mapping[str, Any] | ErrorDetails], *, skip: int = 0, known: Collection[str] = ()
+) -> Problem:
+    """What is wrong with a request, without what it held; ``skip`` parts of a field's place are not the caller's.
+
+    Of ``known`` fields the nearest one to an unknown field is named, else all of them.
+    """
+    # A name that is unknown says more than the one that is missing.
+    first_unknown = sorted(errors, key=lambda each: each["type"] not in _UNKNOWN)
+    faults = [_fault(each, each["loc"][skip:] or each["loc"], known) for each in first_unknown[:MAX_FAULTS]]
+    said = "the request can't be read"
+    if faults:
+        field, message = f"{faults[0].field:.80}", faults[0].message
+        said = f"field `{field}` {message}" if message.startswith("is ") else f"{field}: {message}"
+    ending = "?" if "did you mean" in said else "."
+    found = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"Fix the request: {said}{ending}")
     found.faults = faults
     return found
+
+
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+
+
+def _fault(error: Mapping[str, Any] | ErrorDetails, place: Sequence[object], known: Collection[str]) -> Fault:
+    message = "is missing" if error["type"] == "missing" else str(error["msg"])
+    if error["type"] in _UNKNOWN:
+        known = known if len(place) == 1 else ()
+        near = get_close_matches(str(place[-1]), known, n=1)
+        listed = f": known are {', '.join(known)}" if known else ""
+        message = f"is unknown: did you mean `{near[0]}`" if near else f"is unknown{listed}"
+    return Fault(field=".".join(map(str, place)), message=message)
+
+
+def _fields(route: Any) -> list[str]:
+    """The names of the fields that a route takes, in its query or its body."""
+    dependant = getattr(route, "dependant", None)
+    if dependant is None:
+        return []
+    models = [each.field_info.annotation for each in (*dependant.query_params, *dependant.body_params)]
+    return [name for model in models for name in getattr(model, "model_fields", ())]
 
 
 def _problem(

@@ -263,7 +263,7 @@ async def _bulk(
                 arguments = _arguments(line, model)
                 check_owners(caller, BULK, arguments)
             except ValidationError as error:
-                answered.problem = invalid(error.errors())
+                answered.problem = invalid(error.errors(), known=model.model_fields)
             except Refused as error:
                 answered.problem = problem_of(error)
             else:

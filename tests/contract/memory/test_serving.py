@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import socket
 
 import httpx
@@ -48,3 +50,49 @@ def test_requests_are_counted_by_operation_and_status(node: Node) -> None:
     assert counted("recall", 404) == 1
     assert counted("other", 401) == counted("other", 404) == 1
     assert b"secret" not in generate_latest(registry)
+
+
+@pytest.mark.parametrize(
+    "verb,path,given,sentence",
+    [
+        (
+            "POST",
+            "/v1/sessions",
+            {"owner": "a", "session_id": "s", "turnss": []},
+            "field `turnss` is unknown: did you mean `turns`?",
+        ),
+        ("POST", "/v1/recall", {"ownr": "a", "question": "Where?"}, "field `ownr` is unknown: did you mean `owner`?"),
+        ("GET", "/v1/dead", {"limitt": 3}, "field `limitt` is unknown: did you mean `limit`?"),
+        ("POST", "/v1/context", {"owner": "a", "zzz": 1}, "field `zzz` is unknown: known are owner, session,"),
+        ("PUT", "/v1/quota", {"limits": {"max_waitin": 1}}, "field `limits.max_waitin` is unknown."),
+        ("POST", "/v1/recall", {"owner": "a", "k": "x"}, "k: Input should be a valid integer"),
+        ("POST", "/v1/turns", {"owner": "a", "session_id": "s"}, "field `turn` is missing."),
+        (
+            "POST",
+            "/v1/sessions/stream",
+            {"owner": "a", "sesion_id": "s"},
+            "field `sesion_id` is unknown: did you mean `session_id`?",
+        ),
+    ],
+)
+def test_a_wrong_field_names_the_right_one(
+    node: Node, verb: str, path: str, given: dict[str, object], sentence: str
+) -> None:
+    headers, sent = {"Authorization": f"Bearer {node.key()}"}, {"params" if verb == "GET" else "json": given}
+    answered = httpx.request(verb, node.address + path, headers=headers, **sent).json()  # type: ignore[arg-type]
+    assert answered.get("problem", answered)["detail"].startswith(f"Fix the request: {sentence}")
+
+
+def test_the_reference_is_a_page_of_this_server_alone(node: Node) -> None:
+    """Given no key or any, then all operations of the document are shown, by no script and no file from elsewhere."""
+    document = httpx.get(f"{node.address}/openapi.json").json()
+    for headers in ({}, {"Authorization": f"Bearer {node.key()}"}):
+        answered = httpx.get(f"{node.address}/docs", headers=headers)
+        page = answered.text
+        named = {each["operationId"] for path in document["paths"].values() for each in path.values()}
+        assert {name for name in named if f'<details id="{name}">' not in page} == set()
+        assert "script-src 'self'" in answered.headers["content-security-policy"]
+        linked = re.findall(r'(?:src|href)="([^"]+)"', page)
+        assert all(each[0] in "/#" for each in linked)
+        assert {httpx.get(node.address + each).status_code for each in linked if each.startswith("/static")} == {200}
+    assert '"question": "Where does Alice live?"' in html.unescape(page)
