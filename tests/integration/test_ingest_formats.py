@@ -55,7 +55,7 @@ def test_a_chat_export_is_recognized_imported_and_imported_again(
     """Given an export with a broken conversation, then the others are stored with their ids and times, and once."""
     first = ingest(shell, CHATS, tmp_path, "--format", "auto", "--owner", "ann")
     assert first.exit_code == 2
-    assert "Format: openai." in first.stderr
+    assert "Format: openai (" in first.stderr
     assert "item 2: The conversation's current_node is not in its mapping. [invalid_item]" in first.stderr
     assert "1 sessions accepted (2 new turns), 0 unchanged, 1 without words, 1 failed." in first.stdout
 
@@ -102,7 +102,7 @@ def test_a_chatbots_history_is_imported_with_its_own_names(pipeline: Stack, shel
     ]
     mapped = ["--map", "session=room", "--map", "role=who", "--map", "role:captain=user", "--map", "time=at"]
     first = ingest(shell, rows, tmp_path, "--owner", "ann", *mapped)
-    assert (first.exit_code, "Format: history." in first.stderr) == (0, True), first.output
+    assert (first.exit_code, "Format: history (" in first.stderr) == (0, True), first.output
     repeated = json.loads(ingest(shell, rows, tmp_path, "--owner", "ann", *mapped, "--json").stdout)
     assert (repeated["accepted"], repeated["unchanged"]) == (0, 1)
     stored = pipeline.rows("SELECT role, content, occurred_at FROM memforest.turn ORDER BY ordinal")
@@ -115,8 +115,10 @@ def test_a_chatbots_history_is_imported_with_its_own_names(pipeline: Stack, shel
 def test_langchain_messages_and_a_sqlite_file_are_imported(pipeline: Stack, shell: typer.Typer, tmp_path: Path) -> None:
     kinds = {"human": "I keep bees.", "ai": "How many?"}
     messages = [{"type": kind, "data": {"content": text}} for kind, text in kinds.items()]
-    refused = ingest(shell, messages, tmp_path, "--owner", "ann", "--json")
-    assert (refused.exit_code, json.loads(refused.stderr)["error"]["code"]) == (2, "missing_session")
+    shown = json.loads(ingest(shell, messages, tmp_path, "--owner", "ann", "--dry-run", "--json").stdout)
+    assert (shown["sessions"], shown["owner_speaks_as"], shown["speakers"]) == (1, {"ann": 1}, {"assistant": 1})
+    assert [turn["session_id"] for turn in shown["shown"]] == ["export", "export"]
+    assert pipeline.rows("SELECT content FROM memforest.turn") == []
     assert ingest(shell, messages, tmp_path, "--owner", "ann", "--session", "bees").exit_code == 0
 
     path = tmp_path / "chat.db"
@@ -126,7 +128,7 @@ def test_langchain_messages_and_a_sqlite_file_are_imported(pipeline: Stack, shel
     connection.commit()
     connection.close()
     done = CliRunner().invoke(shell, ["ingest", str(path), "--owner", "ann"])
-    assert (done.exit_code, "Format: sqlite." in done.stderr) == (0, True), done.output
+    assert (done.exit_code, "Format: sqlite (" in done.stderr) == (0, True), done.output
     stored = pipeline.rows("SELECT content FROM memforest.turn ORDER BY content")
     assert [row[0] for row in stored] == ["How many?", "I keep bees.", "I row."]
 

@@ -184,6 +184,7 @@ def ingest(
         name = found.format.name
         if not as_json and name != OWN_LINES:
             print(f"Format: {name} ({found.format.what}).", file=sys.stderr)
+        _check_options(found, options)
         report = Report(name, waited=wait or ("none" if data is None else "summaries"))
         if name != OWN_LINES or dry_run:
             options, seen = _checked(found, options, as_json or dry_run)
@@ -205,15 +206,19 @@ def ingest(
     _print(report, as_json)
 
 
+def _check_options(found: Chosen, options: Options) -> None:
+    """Refuse options that the format ignores."""
+    if options.session is not None and found.format.name in ("jsonl", "mem0", "locomo", "longmemeval"):
+        raise InvalidInput(f"Leave --session out: a file of {found.format.name} names its own.", code="invalid_session")
+    if options.names and not found.format.maps:
+        raise InvalidInput(f"Leave --map out: {found.format.name} has fields of its own.", code="invalid_map")
+
+
 def _checked(found: Chosen, options: Options, never_ask: bool) -> tuple[Options, Checked]:
     """What the file has, before anything is stored; on a terminal it prompts for the owner's name. Raises
     InvalidInput for what must not be stored."""
     from memforest_core.ingest.formats.formats import checked
 
-    if options.session is not None and found.format.name in ("jsonl", "mem0", "locomo", "longmemeval"):
-        raise InvalidInput(f"Leave --session out: a file of {found.format.name} names its own.", code="invalid_session")
-    if options.names and not found.format.maps:
-        raise InvalidInput(f"Leave --map out: {found.format.name} has fields of its own.", code="invalid_map")
     try:
         seen = checked(found, options)
     except InvalidInput as error:

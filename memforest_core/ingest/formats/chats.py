@@ -1,7 +1,537 @@
-"""Readers of chats among people: messengers and chat servers."""
+"""Readers of chats among people: messengers and chat servers. What the app says of itself is left out, and counted.
+
+WhatsApp ("Export chat", lines of text): phones write the time as their language has it. Telegram Desktop ("Export chat
+history", ``result.json``): https://core.telegram.org/import-export. Slack's export:
+https://slack.com/help/articles/220556107. Discord: https://github.com/Tyrrrz/DiscordChatExporter, JSON. Instagram and
+Messenger ("Download your information", JSON): UTF-8 is written as if each byte was a character. Teams: messages of
+Microsoft Graph (https://learn.microsoft.com/graph/api/resources/chatmessage), and the personal export. iMessage: the
+table that iMazing writes.
+"""
 
 from __future__ import annotations
 
-from memforest_core.ingest.formats.format_table import Format
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import PurePosixPath
 
-CHATS: tuple[Format, ...] = ()
+from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.fields import NUMERIC_TIME, plain_html, squeezed, value_of
+from memforest_core.ingest.formats.file_items import Refused, Value, list_of, mapping_of, name_of
+from memforest_core.ingest.formats.format_table import Format, Found, each_value
+from memforest_core.ingest.formats.history import History
+from memforest_core.ingest.formats.sources import File
+from memforest_core.ingest.formats.talks import USUAL, Fields, Message, Options, Talk, mark, marks
+
+# WhatsApp
+
+_LINE = re.compile(rf"^[\u200e\u200f\ufeff]*(?P<open>\[)?{NUMERIC_TIME}(?(open)\]\s?|\s+[-–—]\s+)(?P<rest>.*)$")
+_SENDER = re.compile(r"(?P<name>[^:\n\"“”„«»]{1,100}):(?:\s|$)(?P<text>.*)", re.DOTALL)
+_KIND_WORDS = {
+    "image": "image bild imagen imagem foto immagine afbeelding obraz изображение 画像 图片 이미지 görsel",
+    "video": "video vídeo vidéo видео 動画 视频 동영상",
+    "audio": "audio аудио オーディオ 音频 오디오 ses",
+    "sticker": "sticker figurinha autocollant стикер ステッカー 스티커 çıkartma",
+    "gif": "gif",
+    "contact": "contact kontaktkarte contacto contatto",
+    "file": "document dokument documento documenten документ ドキュメント 문서 belge",
+}
+_KIND_OF = {word: kind for kind, words in _KIND_WORDS.items() for word in words.split()}
+_OMITTED = re.compile(r"\u200e?(?P<kind>image|video|audio|sticker|GIF|document|Contact card) omitted$", re.I)
+_ATTACHED = re.compile(r"\u200e?<[^<>:\n]{3,25}\s?:\s(?P<name>[^<>\n]+\.\w{1,5})>")
+_FILE = re.compile(r"^\u200e?(?P<name>[^\n/<>]+\.\w{2,5}) \([^()\n]+\)(?:\n|$)")
+_EDITED = re.compile(
+    r"\s*\u200e?<[^<>]*(?:edit|bearbeit|modifi|bewerk|redig|измен|编辑|編集|수정|düzenle)[^<>]*>$", re.I
+)
+_DELETED = re.compile(
+    r"^(?:null|(?:This message was|You) deleted\b.*|.*\b(?:wurde gelöscht|Nachricht gelöscht|eliminó este mensaje"
+    r"|Eliminaste este mensaje|message a été supprimé|avez supprimé ce message|mensagem (?:foi )?apagada"
+    r"|apagou esta mensagem|messaggio è stato eliminato|eliminato questo messaggio|bericht is verwijderd"
+    r"|bericht verwijderd|сообщение удалено|удалили данное сообщение))\.?$",
+    re.I,
+)
+_TITLE = re.compile(r"^WhatsApp[ _-]*Chat(?:[ _-]+(?:with|mit|con|avec|com|met|-))?[ _-]+", re.I)
+
+
+def _whatsapp(files: Sequence[File], options: Options) -> Iterator[Found]:
+    for position, file in enumerate(files, start=1):
+        stem = file.stem if file.stem != "_chat" else PurePosixPath(file.folder or file.archive).stem
+        title = _TITLE.sub("", stem) or stem
+        found = list(_whatsapp_lines(file))
+        if not found:
+            raise InvalidInput(f"{file.name} has no line that begins with a time.", code="unreadable_file")
+        # The group itself is written as the sender of notices, all of which begin with a mark of direction.
+        said = {name for _, name, text in found if name and not text.startswith("\u200e")}
+        group = {name for _, name, text in found if name and name not in said and not _attachment(text)}
+        messages: list[Message] = []
+        for time, name, text in found:
+            made = None if name is None or name in group else _whatsapp_message(time, name, text)
+            messages += [made] if made is not None else []
+        shown = next(iter(group), title)
+        yield Talk(
+            position, f"whatsapp-{title}", messages, shown, "whatsapp", notices=len(found) - len(messages), people=True
+        )
+
+
+def _whatsapp_lines(file: File) -> Iterator[tuple[str, str | None, str]]:
+    """Time, sender (None: the app) and text of each message; lines without a time belong to the one before."""
+    time, lines = "", list[str]()
+    for line in file.lines():
+        found = _LINE.match(line)
+        if found is None:
+            lines.append(line)
+            continue
+        if time:
+            yield time, *_sender("\n".join(lines))
+        time, lines = (
+            line[found.end("open") if found["open"] else found.start("a") : found.start("rest")],
+            [found["rest"]],
+        )
+        time = time.strip("] -–—\u200e\u200f")
+    if time:
+        yield time, *_sender("\n".join(lines))
+
+
+def _sender(rest: str) -> tuple[str | None, str]:
+    found = _SENDER.match(rest)
+    if found is None:
+        return None, rest
+    return re.sub(r"^[\u200e\u200f]*(?:~\s)?", "", found["name"]).strip(), found["text"].strip(" ")
+
+
+def _attachment(text: str) -> bool:
+    first = text.removeprefix("\u200e").split()
+    known = any(word.lower().strip(".") in _KIND_OF for word in first) and len(first) <= 5
+    return known or bool(_ATTACHED.search(text) or _FILE.match(text) or _OMITTED.search(text))
+
+
+def _whatsapp_message(time: str, name: str, text: str) -> Message | None:
+    """A message with its attachments as marks; None for a notice."""
+    plain = _EDITED.sub("", text)
+    bare = plain.replace("\u200e", "").strip()
+    if _DELETED.match(bare):
+        return None
+    files = [mark(None, found["name"]) for found in _ATTACHED.finditer(plain)]
+    rest = _ATTACHED.sub("", plain)
+    if attached := _FILE.match(rest):
+        files, rest = [mark(None, attached["name"])], rest[attached.end() :]
+    elif omitted := _OMITTED.search(rest):
+        files, rest = [mark(_KIND_OF[omitted["kind"].lower().split()[0]])], rest[: omitted.start()]
+    elif re.fullmatch(r"<[^<>\n]+>", bare) and not files:
+        files, rest = [mark("file")], ""
+    elif plain.startswith("\u200e") and not files:
+        kinds = [kind for word in bare.split() if (kind := _KIND_OF.get(word.lower()))]
+        if len(bare.split()) <= 5 and kinds:
+            files, rest = [mark(kinds[0])], ""
+        elif "://" not in bare and ":" not in bare:
+            return None
+    said = rest.replace("\u200e", "").strip()
+    return Message(said, speaker=name, time=time, edited=plain != text, files=files)
+
+
+def _begins_whatsapp(text: str) -> bool:
+    return any(_LINE.match(line) for line in text.splitlines()[:5])
+
+
+# Telegram
+
+_TELEGRAM = Fields(
+    text="text", speaker="from", speaker_id="from_id", role="", time="date_unixtime date", id="id",
+    reply="reply_to_message_id", edited="edited", files="", metadata="forwarded_from",
+)  # fmt: skip
+_TELEGRAM_MEDIA = {
+    "voice_message": "audio", "audio_file": "audio", "video_message": "video", "video_file": "video",
+    "animation": "gif", "sticker": "sticker",
+}  # fmt: skip
+
+
+def _telegram(value: Value, options: Options) -> Iterator[Found]:
+    chat = mapping_of(value.content, "A chat")
+    raws = [mapping_of(raw, "A message") for raw in list_of(chat.get("messages") or [], "messages")]
+    said = [raw for raw in raws if raw.get("type", "message") == "message"]
+    account = name_of(value_of(value.outer, "personal_information.user_id"))
+    title = name_of(chat.get("name")) or str(chat.get("type") or "chat").replace("_", " ")
+    yield Talk(
+        value.position,
+        f"telegram-{name_of(chat.get('id')) or title}",
+        [_telegram_message(raw) for raw in said],
+        title,
+        "telegram",
+        me=[f"user{account}"] if account else [],
+        notices=len(raws) - len(said),
+        people=True,
+    )
+
+
+def _telegram_message(raw: Mapping[str, object]) -> Message:
+    text = raw.get("text")
+    parts = [raw] if isinstance(text, str) else text if isinstance(text, list) else []
+    said = "".join(part if isinstance(part, str) else str(value_of(part, "text") or "") for part in parts)
+    links = [str(found) for part in parts if (found := value_of(part, "href")) and str(found) not in said]
+    whole = "\n".join([said, *links]) if parts or text == [] else None
+    message = _TELEGRAM.message({**raw, "text": whole}, {}, "A message")
+    files: list[str] = []
+    if raw.get("photo"):
+        files.append(_telegram_file("image", raw["photo"]))
+    if raw.get("file") or raw.get("media_type"):
+        kind = _TELEGRAM_MEDIA.get(str(raw.get("media_type"))) or str(raw.get("mime_type") or "")
+        files.append(_telegram_file(kind, value_of(raw, "file_name file") or raw.get("sticker_emoji")))
+    if place := raw.get("location_information"):
+        files.append(f"[location: {value_of(place, 'latitude')}, {value_of(place, 'longitude')}]")
+    if contact := raw.get("contact_information"):
+        named = [str(found) for key in ("first_name", "last_name") if (found := value_of(contact, key))]
+        files.append(mark("contact", " ".join(named)))
+    if poll := raw.get("poll"):
+        answers = value_of(poll, "answers")
+        options = [str(value_of(each, "text")) for each in answers] if isinstance(answers, list) else []
+        files.append(f"[poll: {' | '.join([str(value_of(poll, 'question')), *options])}]")
+    return replace(message, files=files, text=whole if whole is not None or not files else "", raw=raw)
+
+
+def _telegram_file(kind: str, name: object) -> str:
+    return mark(kind, None if str(name).startswith("(File") else name)
+
+
+# Slack
+
+_SPOKEN = {None, "bot_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment", "me_message"}
+_MARKUP = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
+_LISTS = {"channels", "groups", "dms", "mpims"}
+_PERSON = "profile.display_name profile.real_name real_name display_name name"
+
+
+def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """A conversation for each channel, its days in one; replies of threads name the message that they answer."""
+    by_name = {PurePosixPath(file.name).name: file for file in files if file.stem in {"users", *_LISTS}}
+    near = files[0].path.parent.parent / "users.json" if len(files) == 1 and files[0].path else None
+    if "users.json" not in by_name and near is not None and near.is_file():
+        by_name["users.json"] = File("users.json", 0, lambda: near.open("rb"))
+    people = {name_of(raw.get("id")): str(value_of(raw, _PERSON)) for raw in _objects(by_name.get("users.json"))}
+    titles: dict[str | None, str] = {}
+    for name in _LISTS:
+        for raw in _objects(by_name.get(f"{name}.json")):
+            members = raw.get("members")
+            with_ = ", ".join(people.get(str(one), str(one)) for one in members) if isinstance(members, list) else ""
+            titles[name_of(raw.get("name")) or name_of(raw.get("id"))] = with_ if name in ("dms", "mpims") else ""
+    days = [file for file in files if file.stem not in {"users", *_LISTS} and file.name.endswith(".json")]
+    for position, (folder, of) in enumerate(groupby(sorted(days, key=lambda f: f.name), lambda f: f.folder), start=1):
+        found = [raw for file in of for raw in _objects(file) if "ts" in raw]
+        said = [raw for raw in found if raw.get("subtype") in _SPOKEN]
+        path = files[0].path
+        channel = PurePosixPath(folder).name or (path.parent.name if path is not None else "slack")
+        if found:
+            yield Talk(
+                position,
+                f"slack-{channel}",
+                [_slack_message(raw, people) for raw in said],
+                titles.get(channel) or channel,
+                channel,
+                notices=len(found) - len(said),
+                people=True,
+            )
+
+
+def _objects(file: File | None) -> Iterator[Mapping[str, object]]:
+    """The objects of a list in a file. Raises InvalidInput."""
+    for value in file.values() if file is not None else ():
+        if isinstance(value, Refused):
+            raise value.error
+        if isinstance(value.content, dict):
+            yield value.content
+
+
+def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) -> Message:
+    user = name_of(raw.get("user"))
+    named = people.get(user) or value_of(
+        raw, "user_profile.display_name user_profile.real_name username bot_profile.name"
+    )
+    text = raw.get("text")
+    if not text and isinstance(raw.get("attachments"), list):
+        inner = [value_of(each, "text fallback title") for each in list_of(raw["attachments"], "attachments")]
+        text = "\n".join(str(each) for each in inner if each)
+    thread, own = name_of(raw.get("thread_ts")), name_of(raw.get("ts"))
+
+    def written(found: re.Match[str]) -> str:
+        sign, target, label = found["sign"], found["target"], found["label"]
+        if sign == "@":
+            return "@" + (people.get(target) or (label or target).lstrip("@"))
+        if sign:
+            return ("#" if sign == "#" else "@") + (label or target.partition("^")[0]).lstrip("#@")
+        return f"{label} ({target})" if label and label not in target else target
+
+    return Message(
+        html.unescape(_MARKUP.sub(written, text)) if isinstance(text, str) else None,
+        "assistant" if user is None and raw.get("bot_id") else None,
+        name_of(named),
+        user or name_of(raw.get("bot_id")),
+        own,
+        own,
+        thread if thread != own else None,
+        raw.get("edited") is not None,
+        files=marks(raw.get("files")),
+        raw=raw,
+    )
+
+
+# Discord
+
+_DISCORD = Fields(
+    text="content", speaker="author.nickname author.name", speaker_id="author.id", role="", time="timestamp", id="id",
+    reply="reference.message_id", edited="timestamp_edited", files="attachments",
+)  # fmt: skip
+_DISCORD_SAID = {"Default", "Reply", "ThreadStarterMessage", "20", "21", "23"}
+
+
+def _discord(value: Value, options: Options) -> Iterator[Found]:
+    export = mapping_of(value.content, "The export")
+    raws = [mapping_of(raw, "A message") for raw in list_of(export.get("messages") or [], "messages")]
+    said = [raw for raw in raws if raw.get("type", "Default") in _DISCORD_SAID]
+    name, guild = (name_of(value_of(export, path)) for path in ("channel.name", "guild.name"))
+    fields = _DISCORD.mapped(options.names)
+    messages = []
+    for at, raw in enumerate(said, start=1):
+        message = fields.message(raw, options.roles, f"Message {at}")
+        stickers = [mark("sticker", value_of(each, "name")) for each in list_of(raw.get("stickers") or [], "stickers")]
+        embeds = [] if message.text else list_of(raw.get("embeds") or [], "embeds")
+        shown = [str(found) for each in embeds for key in ("title", "description") if (found := value_of(each, key))]
+        messages.append(
+            replace(
+                message,
+                text="\n".join(shown) if shown else message.text,
+                role="assistant" if value_of(raw, "author.is_bot") is True else message.role,
+                files=[*message.files, *stickers],
+            )
+        )
+    yield Talk(
+        value.position,
+        f"discord-{name_of(value_of(export, 'channel.id')) or name}",
+        messages,
+        name,
+        f"{guild} / {name}" if guild else name,
+        notices=len(raws) - len(said),
+        people=True,
+    )
+
+
+# Instagram and Messenger
+
+_META = Fields(
+    text="content text", speaker="sender_name", speaker_id="", role="", time="timestamp_ms timestamp", id="",
+    reply="", edited="", files="",
+)  # fmt: skip
+_META_FILES = {"photos": "image", "videos": "video", "audio_files": "audio", "gifs": "gif", "files": "", "media": ""}
+_REACTED = re.compile(r"^(?:Reacted .{1,20} to your message|Liked a message)\s*$")
+
+
+def repaired(value: object) -> object:
+    """A JSON value in whose texts each byte of UTF-8 was written as a character."""
+    if isinstance(value, str):
+        try:
+            return value.encode("latin-1").decode()
+        except UnicodeError:
+            return value
+    if isinstance(value, list):
+        return [repaired(each) for each in value]
+    return {key: repaired(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _meta(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """A conversation for each folder of ``message_1.json``, ``message_2.json`` ..., or for each file elsewhere."""
+
+    def thread(file: File) -> str:
+        return file.folder if re.fullmatch(r"message_\d+", file.stem) and file.folder else file.name
+
+    for position, (name, of) in enumerate(groupby(sorted(files, key=thread), thread), start=1):
+        messages: list[Message] = []
+        count, talk = 0, Talk(position, PurePosixPath(name).stem, messages, people=True)
+        for file in of:
+            for raw in _objects(file):
+                content = mapping_of(repaired(raw), "A conversation")
+                said = list_of(content.get("messages") or [], "messages")
+                count += len(said)
+                messages += [made for each in said if (made := _meta_message(mapping_of(each, "A message")))]
+                path = name_of(content.get("thread_path"))
+                talk.session = PurePosixPath(path).name if path else talk.session
+                talk.title = name_of(value_of(content, "title thread_name"))
+                talk.channel = "messenger" if "facebook" in name or "threadName" in content else "instagram"
+        talk.notices = count - len(messages)
+        yield talk
+
+
+def _meta_message(raw: Mapping[str, object]) -> Message | None:
+    unsent = value_of(raw, "is_unsent") is True or raw.get("type") in (
+        "Subscribe",
+        "Unsubscribe",
+        "Call",
+        "placeholder",
+    )
+    if unsent or "call_duration" in raw or _REACTED.match(str(raw.get("content") or "")):
+        return None
+    files = [
+        mark(kind or None, value_of(each, "uri"))
+        for key, kind in _META_FILES.items()
+        for each in list_of(raw.get(key) or [], key)
+    ]
+    files += [mark("sticker", found)] if (found := value_of(raw, "sticker.uri")) else []
+    shared = [str(found) for key in ("share_text", "link") if (found := value_of(raw.get("share"), key))]
+    message = _META.message(raw, {}, "A message")
+    text = "\n".join([part for part in [message.text or "", *shared] if part])
+    return replace(message, text=text or message.text, files=files)
+
+
+# Teams
+
+_TEAMS = Fields(
+    text="body.content content",
+    speaker="from.user.display_name from.application.display_name imdisplayname display_name",
+    speaker_id="from.user.id from.application.id",
+    role="",
+    time="created_date_time original_arrival_time compose_time",
+    id="id",
+    reply="reply_to_id",
+    edited="last_edited_date_time",
+    files="",
+)
+
+
+def _teams(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """A conversation for each chat of Graph's messages, or for each of the personal export."""
+    talks: dict[str | None, Talk] = {}
+    for file in files:
+        for value in file.values("value conversations"):
+            if isinstance(value, Refused):
+                yield value
+                continue
+            raw = mapping_of(value.content, "A message")
+            listed = value_of(raw, "message_list messages")
+            chat = raw if isinstance(listed, list) else {}
+            name = name_of(value_of(chat, "id") or value_of(raw, "chat_id channel_identity.channel_id"))
+            talk = talks.setdefault(name, Talk(value.position, name, [], channel="teams", people=True))
+            talk.title = name_of(value_of(chat, "display_name topic")) or talk.title
+            talk.me = [found] if (found := name_of(value.outer.get("userId"))) else []
+            for each in listed if isinstance(listed, list) else [raw, *list_of(raw.get("replies") or [], "replies")]:
+                message = _teams_message(mapping_of(each, "A message"), options)
+                talk.notices += message is None
+                talk.messages += [message] if message is not None else []
+    yield from talks.values()
+
+
+def _teams_message(raw: Mapping[str, object], options: Options) -> Message | None:
+    kind = str(value_of(raw, "message_type") or "message").lower()
+    if not kind.startswith(("message", "text", "richtext")) or raw.get("deletedDateTime"):
+        return None
+    message = _TEAMS.mapped(options.names).message(raw, options.roles, "A message")
+    text, sender = message.text, raw.get("from")
+    is_html = str(value_of(raw, "body.content_type")).lower() == "html" or kind.startswith("richtext")
+    listed = [
+        each
+        for each in list_of(raw.get("attachments") or [], "attachments")
+        if value_of(each, "content_type") != "messageReference"
+    ]
+    return replace(
+        message,
+        text=plain_html(text) if text and is_html else text,
+        role="assistant" if value_of(raw, "from.user") is None and value_of(raw, "from.application") else message.role,
+        speaker_id=sender if isinstance(sender, str) else message.speaker_id,
+        files=[mark(None, value_of(each, "name content_url")) for each in listed],
+    )
+
+
+# Tables
+
+_IMAZING = Fields(
+    text="text", speaker="sender_name", speaker_id="sender_id", role="", time="message_date", id="",
+    reply="replying_to", edited="edited_date", files="",
+)  # fmt: skip
+
+
+def _imessage(files: Sequence[File], options: Options) -> Iterator[Found]:
+    talks: dict[str, Talk] = {}
+    fields = _IMAZING.mapped(options.names)
+    for file in files:
+        for number, row in enumerate(file.rows(), start=1):
+            name = row.get("Chat Session") or file.stem
+            talk = talks.setdefault(name, Talk(number, f"imessage-{name}", [], name, "imessage", people=True))
+            kind = row.get("Type", "")
+            if kind == "Notification":
+                talk.notices += 1
+                continue
+            message = fields.message(row, options.roles, f"Row {number}")
+            attached = row.get("Attachment")
+            files_ = [mark((row.get("Attachment type") or "").lower(), attached)] if attached else []
+            talk.messages.append(replace(message, files=files_, mine=kind == "Outgoing"))
+    yield from talks.values()
+
+
+def _csv(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """Rows of messages in a table whose columns have usual names, or those of --map."""
+    return History(options).read(
+        (Value(number, row) for file in files for number, row in enumerate(file.rows(), start=1))
+    )
+
+
+def _columns(text: str) -> set[str]:
+    first = text.partition("\n")[0]
+    mark_ = max(",;\t|", key=first.count)
+    return {squeezed(name.strip().strip('"')) for name in first.split(mark_)} if mark_ in first else set()
+
+
+def _begins_imessage(text: str) -> bool:
+    return {"chatsession", "messagedate"} <= _columns(text)
+
+
+def _begins_csv(text: str) -> bool:
+    named = _columns(text)
+    return (
+        len(named) > 1 and bool(named & {squeezed(name) for name in USUAL.text.split()}) and not _begins_imessage(text)
+    )
+
+
+_META_MARKS = ("participants messages.sender_name messages.timestamp_ms",)
+_META_FILES_OF = r"(^|/)messages/(?!.*(autofill|secret_conv|device|stickers)).*\.json$"
+CHATS = (
+    Format("whatsapp", "WhatsApp's exported chat", _whatsapp, begins=_begins_whatsapp),
+    Format(
+        "telegram",
+        "Telegram Desktop's result.json",
+        each_value(_telegram, "chats.list left_chats.list"),
+        ("messages.from_id messages.date messages.type=message name", "messages.date_unixtime messages.from_id",
+         "chats.list.messages about", "about personal_information contacts", "messages.type=service messages.actor_id"),
+    ),
+    Format(
+        "slack",
+        "Slack's export",
+        _slack,
+        ("user ts type=message text", "user_profile ts text", "client_msg_id ts", "subtype ts text"),
+        has=r"(^|/)users\.json$ (^|/)[^/]+/\d{4}-\d\d-\d\d\.json$",
+        files=r"(^|/)(users|channels|groups|dms|mpims|\d{4}-\d\d-\d\d)\.json$",
+    ),
+    Format(
+        "discord",
+        "DiscordChatExporter's JSON",
+        each_value(_discord),
+        ("guild channel messages.author.nickname", "guild.id channel.id messages"),
+        maps=True,
+    ),
+    Format(
+        "messenger",
+        "Messenger's messages",
+        _meta,
+        ("participants messages.senderName messages.isUnsent", "participants messages.senderName threadName"),
+        has=rf"(facebook|messenger).*{_META_FILES_OF.removeprefix('(^|/)')}",
+        files=_META_FILES_OF,
+    ),
+    Format("instagram", "Instagram's messages", _meta, _META_MARKS, has=r"(^|/)messages/inbox/", files=_META_FILES_OF),
+    Format(
+        "teams",
+        "messages of Microsoft Teams",
+        _teams,
+        ("value.messageType value.body.content", "messageType body.content createdDateTime",
+         "conversations.MessageList.messagetype", "conversations.MessageList userId"),
+        maps=True,
+    ),
+    Format("imessage", "a table of messages by iMazing", _imessage, begins=_begins_imessage, maps=True),
+    Format("csv", "a table of messages", _csv, begins=_begins_csv, maps=True),
+)  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from html.parser import HTMLParser
 
 from memforest_core.errors import InvalidInput
 
@@ -20,6 +21,11 @@ _BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 def squeezed(name: str) -> str:
     """A field's name without its spelling: createdAt, created_at and Created-At are one."""
     return _NO_LETTER.sub("", name).lower()
+
+
+def one_name(name: str) -> str:
+    """A name of a field with blanks, as the columns of tables have, as one of those that ``value_of`` takes."""
+    return "_".join(name.split())
 
 
 def value_of(value: object, names: str) -> object | None:
@@ -196,3 +202,42 @@ def _worded(text: str) -> datetime | None:
         return parsedate_to_datetime(text)
     except ValueError:
         return None
+
+
+_BLOCKS = {"p", "div", "br", "li", "tr", "blockquote", "pre", "h1", "h2", "h3", "h4"}
+_UNSHOWN = {"script", "style", "attachment", "systemeventmessage"}
+
+
+class _Plain(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.unshown = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.unshown += tag in _UNSHOWN
+        if tag in _BLOCKS:
+            self.parts.append("\n")
+        elif tag in ("img", "emoji"):
+            alt = given.get("alt") or ""
+            picture = tag == "img" and "emoji" not in (given.get("itemtype") or "").lower()
+            self.parts.append(f"[image: {alt}]" if picture and alt else "[image]" if picture else alt)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.unshown -= tag in _UNSHOWN and self.unshown > 0
+        if tag in _BLOCKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self.unshown:
+            self.parts.append(data)
+
+
+def plain_html(text: str) -> str:
+    """The words of HTML, a line for each block; images are marks."""
+    parser = _Plain()
+    parser.feed(text)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.parts).split("\n"))
+    return "\n".join(line for line in lines if line)

@@ -27,7 +27,7 @@ def _own_lines(files: Sequence[File], options: Options) -> Iterator[Found]:
 
 
 def _history(files: Sequence[File], options: Options) -> Iterator[Found]:
-    return History(options).read(files)
+    return History(options).read(value for file in files for value in file.values())
 
 
 def _sqlite(files: Sequence[File], options: Options) -> Iterator[Found]:

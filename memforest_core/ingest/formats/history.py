@@ -27,9 +27,8 @@ from urllib.parse import quote
 
 from memforest_core.domain.chat_messages import turn_fields
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.fields import value_of
+from memforest_core.ingest.formats.fields import one_name, value_of
 from memforest_core.ingest.formats.file_items import Item, Refused, Value, bad_item, list_of, mapping_of, name_of
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import MAPPED, ROLES, USUAL, Fields, Message, Options, Talk
 
 _TYPES = ("human", "ai", "system", "tool", "function")
@@ -130,23 +129,23 @@ class History:
     options: Options
     usual: Fields = USUAL
 
-    def read(self, files: Sequence[File]) -> Iterator[Talk | Item]:
+    def read(self, values: Iterable[Value | Refused]) -> Iterator[Talk | Item]:
         """A conversation for each. Rows of messages are held until the end: they come in any order."""
         rows: dict[str, Talk] = {}
-        for file in files:
-            for value in file.values():
-                if isinstance(value, Refused):
-                    yield value
-                    continue
-                try:
-                    yield from self._talks(value, rows)
-                except InvalidInput as error:
-                    yield Refused(value.position, error)
+        for value in values:
+            if isinstance(value, Refused):
+                yield value
+                continue
+            try:
+                yield from self._talks(value, rows)
+            except InvalidInput as error:
+                yield Refused(value.position, error)
         yield from rows.values()
 
     def found(self, what: str, value: object) -> object | None:
         """What a conversation or a file has under its usual names, or that of --map."""
-        return value_of(value, self.options.names.get(what, NAMES[what]))
+        mapped = self.options.names.get(what)
+        return value_of(value, NAMES[what] if mapped is None else one_name(mapped))
 
     def _talks(self, value: Value, rows: dict[str, Talk]) -> Iterator[Talk | Item]:
         """The conversations of an item; a message goes to its session in ``rows``."""

@@ -25,7 +25,7 @@ from memforest_core.ingest.formats.json_items import json_items
 CHUNK_BYTES = 2**18
 """Read at once, at most."""
 MAX_MEMBERS = 500_000
-MAX_RATIO = 2_000
+MAX_RATIO = 500
 """A member of a zip that grows to more than this many times its size, and beyond 64 MiB, is refused."""
 MAX_NESTED = 2
 """Zips inside of zips."""

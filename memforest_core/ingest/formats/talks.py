@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePath
+from shlex import quote
 from typing import Any
 
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, TurnLimits
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.fields import Dates, leaves, squeezed, value_of, when
+from memforest_core.ingest.formats.fields import Dates, leaves, one_name, squeezed, value_of, when
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless, bad_item, name_of, turns_of
 
 ROLES = {
@@ -81,6 +82,8 @@ class Talk:
     """Whose memory it is by the file; --owner wins."""
     me: Sequence[str] = ()
     """Names and ids of the account that exported it, where the export says so."""
+    notices: int = 0
+    """What the app said (somebody joined, a call, a deleted message): left out, and counted."""
     people: bool = False
     """People talk to each other: the owner must be known by name."""
 
@@ -128,7 +131,7 @@ class Fields:
 
     def mapped(self, names: Mapping[str, str]) -> Fields:
         """These fields with the names of --map in place of their own."""
-        changed: dict[str, Any] = {what: name for what, name in names.items() if what in MAPPED}
+        changed: dict[str, Any] = {what: one_name(name) for what, name in names.items() if what in MAPPED}
         return replace(self, **changed) if changed else self
 
     def message(self, raw: Mapping[str, object], roles: Mapping[str, str], where: str) -> Message:
@@ -184,8 +187,7 @@ def text_of(content: object, role: str, where: str) -> str | None:
         inner = value_of(content, "parts text content value body")
         return None if inner is None else text_of(inner, role, where)
     if isinstance(content, list):
-        parts = [{"type": "text", **part} if isinstance(part, Mapping) and "text" in part else part for part in content]
-        said = turn_fields({"role": role, "content": parts}, where).get("content")
+        said = turn_fields({"role": role, "content": content}, where).get("content")
         return said if isinstance(said, str) else ""
     return None
 
@@ -214,6 +216,8 @@ class Findings:
     undated: int = 0
     """Turns that get the time of the import."""
     wordless: int = 0
+    notices: int = 0
+    """What an app said, which is left out."""
     unread: Counter[str] = field(default_factory=Counter)
     """Messages whose sender, time or body could not be read, of those that readers found."""
     examples: dict[str, Mapping[str, object]] = field(default_factory=dict)
@@ -291,7 +295,8 @@ def unread_sentence(findings: Findings, what: str, role_name: str = "role", coun
     if what == "sender" and isinstance(role, str | int):
         return f"{said}: their role is {str(role)!r:.40}; try --map 'role:{role!s:.40}=user'"
     found = ", ".join((near or paths)[:8])
-    return f"{said}: fields are {found}; try --map {option}={near[0] if near else 'FIELD'}" if found else said
+    tried = quote(f"{option}={near[0] if near else 'FIELD'}")
+    return f"{said}: fields are {found}; try --map {tried}" if found else said
 
 
 class Sessions:
@@ -312,6 +317,7 @@ class Sessions:
 
     def _of(self, talk: Talk) -> list[Item]:
         self._options.dates.begin()
+        self._findings.notices += talk.notices
         name = self._options.session or talk.session
         if name is None and self._options.fallback:
             self._unnamed += 1
@@ -377,7 +383,7 @@ class Sessions:
             if missing:
                 findings.note(what, message.raw)
         for what, name in self._options.names.items():
-            if value_of(message.raw, name) is not None:
+            if value_of(message.raw, one_name(name)) is not None:
                 findings.mapped.add(what)
         if unread or unnamed:
             return []
@@ -411,6 +417,10 @@ def _listed(findings: Findings) -> str:
     return ", ".join(f"{name} ({counts[name]})" for name in names[:20]) + more
 
 
+def _is_there(name: str, findings: Findings) -> bool:
+    return findings.mine.total() > 0 or name.casefold() in {each.casefold() for each in findings.persons}
+
+
 def warnings_of(findings: Findings, options: Options) -> list[str]:
     """Sentences about what would be stored otherwise than it may be meant. Raises InvalidInput in one sentence for
     what must not be stored: nobody known to be the owner, senders or bodies not read, names of --map in no message."""
@@ -418,19 +428,20 @@ def warnings_of(findings: Findings, options: Options) -> list[str]:
         raise InvalidInput(
             f"Say which speaker is the owner with --me NAME (--me '' for none): {_listed(findings)}.", code="missing_me"
         )
-    if options.me and options.me not in findings.mine and findings.persons:
-        named = {name.casefold() for name in findings.mine}
-        if options.me.casefold() not in named and not findings.mine.total():
-            raise InvalidInput(
-                f"Nobody is called {options.me!r:.80}: speakers are {_listed(findings)}.", code="unknown_me"
-            )
+    said: list[str] = []
+    if options.me and findings.turns and not _is_there(options.me, findings):
+        sentence = f"Nobody is called {options.me!r:.80}: speakers are {_listed(findings)}"
+        parts = set(options.me.casefold().split())
+        if any(parts & set(name.casefold().split()) for name in findings.persons):
+            raise InvalidInput(f"{sentence}.", code="unknown_me")
+        said.append(sentence)
     missing = [what for what in options.names if what in MAPPED and what not in findings.mapped]
     if missing and findings.messages:
         what = missing[0]
         raise bad_item(f"No message has {options.names[what]!r:.80}, which --map names for {what}.")
     role = options.names.get("role", "role")
-    said = [unread_sentence(findings, what, role) for what in ("sender", "body") if findings.unread[what]]
-    if said and not options.skip_unread:
+    said += [unread_sentence(findings, what, role) for what in ("sender", "body") if findings.unread[what]]
+    if findings.unread["sender"] + findings.unread["body"] and not options.skip_unread:
         hint = " (role:=user when all without a sender are the owner's)" if findings.unread["sender"] else ""
         raise InvalidInput(f"{'. '.join(said)}{hint}, or leave them out with --skip-unread.", code="unread_messages")
     undated = max(findings.undated, findings.unread["time"])
