@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from urllib.parse import urlencode
 
 from PIL import Image
 
@@ -77,11 +78,12 @@ def pages(tab: Tab, address: str, receipt: str) -> None:
         "owner": href("/owner", owner=OWNER),
         "states": href("/states", owner=OWNER),
         "facts": href("/facts", owner=OWNER),
+        "graph": href("/graph", owner=OWNER),
         "fact": fact,
         "topics": href("/topics", owner=OWNER),
         "days": href("/days", owner=OWNER),
         "trees": href("/trees", owner=OWNER),
-        "tree": tree,
+        "tree": f"{tree}&{urlencode({'question': question})}",
         "session": href("/session", owner=OWNER, session="chat-2025-04-06"),
         "ask": href("/ask", owner=OWNER, question=question),
         "context": href("/context", owner=OWNER, question=question),
@@ -95,7 +97,7 @@ def pages(tab: Tab, address: str, receipt: str) -> None:
     for name, path in found.items():
         tab.open(address + path)
         taken(tab, name)
-    for name in ("states", "tree", "ask"):
+    for name in ("states", "tree", "ask", "graph"):
         tab.resize(DESK, dark=True)
         tab.open(address + found[name])
         taken(tab, f"{name}-dark")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -15,14 +17,17 @@ import pytest
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.ingest.extract.rows import ExtractRows
+from memforest_core.models.calls import Embedder
 from memforest_core.service.explorer.explorer_app import PAGES, STATIC
 from memforest_core.service.explorer.login import HEADERS
 from memforest_core.service.explorer.page_requests import href
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import HELD_S, Keys
 from memforest_core.work.records import DeadKind
+from tests.harness.model_server import ModelServer
 from tests.harness.sayings import said
-from tests.harness.stack import Stack
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 """An owner, a session, a name and words that would be markup if they were not escaped."""
@@ -422,6 +427,82 @@ def test_a_level_contains_each_leaf_of_the_tree_once(calm: Site, axis: str) -> N
     assert all(float(x) + float(width) <= 100.01 for x, width in bars)
     if axis == "order":
         assert sum(float(width) for _, width in bars) == pytest.approx(100, abs=0.1)
+
+
+def lanes(page: str) -> list[str]:
+    return re.findall(r'<li class="lane">.*?</li>', page, re.DOTALL)
+
+
+def test_a_lane_goes_on_exactly_when_it_says_current(calm: Site) -> None:
+    """Given homes of everybody, then each value has a lane, what was replaced names what replaced it, and the quote is
+    there without scripts."""
+    page = calm.admin.get("/states?owner=bob").text
+    found = {value: lane for lane in lanes(page) for value in ("Davis", "Boston") if f"<bdi>{value}</bdi></a>" in lane}
+
+    assert sorted(found) == ["Boston", "Davis"]
+    assert "→ <bdi>Boston</bdi>" in found["Davis"] and "I live in Davis." in found["Davis"]
+    assert [("goes-on" in lane) == (">current<" in lane) for lane in lanes(page)] == [True] * len(lanes(page))
+    assert "choose all" in calm.admin.get("/states?owner=bob&since=1999-01-01&until=1999-12-31").text
+
+
+def test_facts_are_searched_by_words_and_small_talk_is_counted(stack: Stack, admin: httpx.Client) -> None:
+    """Given small talk, then it is hidden with its number, shown on demand, and found by its words."""
+    stack.memory.client.enqueue("bob", "chat", said("Half and half.", "I live in Oslo.", start=1_740_000_000))
+    stack.drive()
+    pages = {query: admin.get(f"/facts?owner=bob{query}").text for query in ("", "&small=yes", "&q=HALF+an", "&q=%25")}
+
+    assert "1 small-talk fact hidden" in pages[""] and "Half and half" not in pages[""] and "Oslo" in pages[""]
+    assert "Half and half" in pages["&small=yes"]
+    assert "<mark>Half</mark>" in pages["&q=HALF+an"] and "Oslo" not in pages["&q=HALF+an"]
+    assert "No fact has all of this" in pages["&q=%25"]
+
+
+def test_the_graph_has_what_facts_share_and_says_what_it_leaves_out(
+    calm: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = calm.admin.get("/graph?owner=bob").text
+    nodes = dict(re.findall(r'data-id="([^"]+)".*?<title>(\w+): ', whole))
+    denver = next(node for node, label in nodes.items() if label == "Denver")
+    near = calm.admin.get(href("/graph", owner="bob", node=denver)).text
+    shared = calm.stack.rows(
+        "SELECT count(DISTINCT a.payload_id) FROM memforest.placement a JOIN memforest.placement b USING (payload_id)"
+        " WHERE a.tree_id = :tree AND b.tree_id <> a.tree_id AND EXISTS (SELECT FROM memforest.tree"
+        " WHERE tree_id = b.tree_id AND kind = 'entity')",
+        tree=denver,
+    )
+    monkeypatch.setattr("memforest_core.service.explorer.graph_page.NODES", 2)
+    cut = calm.admin.get("/graph?owner=bob").text
+
+    assert f"Denver: {shared[0][0]} shared facts" in whole and shared[0][0] >= 12
+    assert "in Denver" in near and whole.count('class="link"') >= 1
+    assert cut.count("data-id=") == 2 and f"{len(nodes) - 2} of {len(nodes)} are left out" in cut
+
+
+def test_the_path_of_a_question_is_lit(calm: Site) -> None:
+    tree = max(calm.stack.services.inspection.trees(calm.stack.tenant, "bob"), key=lambda each: each.leaves)
+    page = calm.admin.get(href("/tree", owner="bob", tree=tree.id, question="What did Bob buy in Denver?")).text
+    lit = re.search(r"(\d+) of the best evidence items are below", page)
+
+    assert lit is not None and int(lit[1]) > 0
+    assert 'class="at lit' in page
+    assert 'class="at lit' not in calm.admin.get(href("/tree", owner="bob", tree=tree.id)).text
+
+
+def test_an_answer_is_first_where_a_model_writes_one(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
+) -> None:
+    """Given a chat model, when its answer is wanted, then it comes first and names its evidence; else nothing calls it."""
+    reply = json.dumps({"answer": "In Boston.", "citations": [1], "supported": True})
+    with ModelServer(answer=lambda body: reply) as server:
+        llm = {"answer": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1", "timeout_s": 20.0}}
+        with cloned(servers, grown, tmp_path, embedder, llm=llm) as running, serving(running) as site:
+            address = href("/ask", owner="bob", question="Where does Bob live?")
+            pages = [site.admin.get(address + rest).text for rest in ("", "&view=modes", "&answer=1")]
+        calls = len(server.requests)
+
+    assert ["In Boston." in page for page in pages] == [False, False, True] and calls == 1
+    assert 'href="#piece-1"' in pages[2] and 'id="piece-1"' in pages[2]
+    assert ["What each mode would have returned" in page for page in pages] == [False, True, False]
 
 
 def test_a_question_counts_as_no_visit(calm: Site) -> None:

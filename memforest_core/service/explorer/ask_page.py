@@ -9,6 +9,7 @@ from typing import Any
 from memforest_core.domain.evidence import Evidence, Mode, RecallResult
 from memforest_core.service.explorer.drawing import stacked
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, known
+from memforest_core.settings import OFFLINE
 
 K = 10
 FREE = (Mode.FLAT, Mode.EMBEDDING)
@@ -54,11 +55,12 @@ def ask(visit: Visit) -> Outcome:
         }
         compared = {"others": others, "compared": _compared(list(others.values()))}
         return Shown("ask.html", {**values, "result": result, **compared})
-    answer = None
-    if visit.parameter("answer") is not None and chat:
+    answer, llm = None, visit.memory.services.settings.llm
+    answers = (llm.answer.model or llm.model) != OFFLINE
+    if visit.parameter("answer") is not None and answers:
         visit.check("answer", owner=owner)
         answer = visit.memory.services.answering.answer(tenant, owner, question, result)
-    return Shown("ask.html", {**values, "result": result, "answer": answer, "chat": chat, **_explained(result)})
+    return Shown("ask.html", {**values, "result": result, "answer": answer, "answers": answers, **_explained(result)})
 
 
 def _explained(result: RecallResult) -> dict[str, Any]:

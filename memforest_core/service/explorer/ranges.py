@@ -13,8 +13,8 @@ from memforest_core.service.explorer.page_requests import Visit
 
 COLUMNS = 60
 CHIPS = 8
-FAR = 3
-"""The first twentieth is left out of what is shown first when all is so many times as long as the rest."""
+FAR = 0.5
+"""Moments before the rest by more than so many times its length are left out of what is shown first."""
 MARGIN = 0.03
 _DAY = timedelta(days=1)
 
@@ -91,10 +91,10 @@ def _day(visit: Visit, name: str) -> date | None:
 
 
 def _usual(moments: Sequence[datetime]) -> Sequence[datetime]:
-    """All moments, or without the first twentieth where those are far from the rest."""
+    """The moments without those of the first twentieth that are far before the rest."""
     ordered = sorted(moments)
-    later = ordered[len(ordered) // 20 :]
-    return later if ordered[-1] - ordered[0] > FAR * (later[-1] - later[0]) and later[0] != later[-1] else ordered
+    most, last = ordered[len(ordered) // 20], ordered[-1]
+    return [at for at in ordered if most - at <= FAR * (last - most)]
 
 
 def _padded(axis: Axis) -> Axis:

@@ -115,12 +115,12 @@ def _groups(
     groups = []
     for subject, own in sorted(chains.items(), key=lambda each: (-sum(map(len, each[1].values())), each[0].casefold())):
         ordered = sorted(own.items(), key=lambda each: (-len(each[1]), each[0]))
-        lanes = [(attribute, _lanes(states, axis, zone, by_fact)) for attribute, states in ordered]
+        lanes = [(attribute, lanes_of(states, axis, zone, by_fact)) for attribute, states in ordered]
         groups.append((subject, [(attribute, each) for attribute, each in lanes if each]))
     return [(subject, own) for subject, own in groups if own]
 
 
-def _lanes(
+def lanes_of(
     states: Sequence[TimelineState], axis: Axis, zone: ZoneInfo, by_fact: Mapping[FactId, TimelineState]
 ) -> list[Lane]:
     """A lane for each value of one chain, in the order in which they began."""
