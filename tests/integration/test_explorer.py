@@ -545,6 +545,10 @@ def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(calm: Site) -
         "/operation?id=1",
         "/dead?id=1",
         "/costs?days=2",
+        "/?span=none",
+        "/owner?owner=bob&year=12",
+        "/owner?owner=bob&year=x",
+        "/search?q=" + "x" * 300,
         "/audit?action=none",
         "/states?owner=bob&cursor=1",
         "/states?owner=bob&since=soon",
@@ -560,6 +564,91 @@ def test_a_wrong_address_is_a_sentence(calm: Site, address: str) -> None:
     assert answer.status_code in (200, 400, 404)
     assert (answer.status_code == 200) == (address == "/audit?action=none")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        ("davis", {"/fact", "/session"}),
+        ("DENVER item3", {"/fact", "/session"}),
+        ("moving", {"/session"}),
+        ("bob", {"/owner", "/fact"}),
+        ("<script>", {"/owner", "/session", "/fact"}),
+        ("100%_ \\", set()),
+        ("'; DROP TABLE turn; --", set()),
+    ],
+)
+def test_a_search_finds_owners_sessions_facts_and_turns(calm: Site, words: str, kinds: set[str]) -> None:
+    page = calm.admin.get("/search", params={"q": words}).text
+    hits = page[page.index('id="hits"') : page.index("</section>")]
+
+    assert {urlsplit(link).path for link in links(hits)} == kinds
+    assert ("Nothing found" in hits) == (not kinds)
+    assert "<script>" not in hits
+
+
+def test_a_search_finds_what_the_key_reaches_alone(calm: Site) -> None:
+    """Given keys of some owners and of another tenant, then a search has nothing of others, with words and without."""
+    other = Keys(calm.stack.services.engine).create(TenantId("other"), "looker", scope="read").secret
+    for secret, owners in ((calm.secret(scope="read", owners="car*"), {"carol"}), (other, set())):
+        client = calm.visitor(secret)
+        found = [link for q in ("", "i", "bob", "tea") for link in links(client.get("/search", params={"q": q}).text)]
+        assert {parse_qs(urlsplit(link).query)["owner"][0] for link in found if "owner=" in link} == owners
+
+
+def test_a_session_is_called_by_its_first_words_where_no_title_was_imported(stack: Stack, admin: httpx.Client) -> None:
+    titled = [{**turn, "metadata": {"title": "Plans for Rome"}} for turn in said("I want to see Rome.")]
+    stack.memory.client.enqueue("bob", "planning", titled)
+    for page in ("/", "/search", "/owner?owner=bob"):
+        shown = admin.get(page).text
+        assert "Plans for Rome" in shown and "I live in Davis." in shown, page
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "dead", "sentences"),
+    [
+        (None, False, {"No worker runs", "memforest worker"}),
+        (1, False, {"All healthy", "nothing waits"}),
+        (86_400, False, {"has sent no heartbeat for 1.0 d", "No worker runs"}),
+        (1, True, {"1 dead letter:", "Retry or discard"}),
+    ],
+)
+def test_the_first_page_says_what_is_wrong_and_what_to_do(
+    stack: Stack, admin: httpx.Client, silent_s: float | None, dead: bool, sentences: set[str]
+) -> None:
+    """Given workers that beat, are silent or are missing, and dead work, then the first page says so with its action."""
+    stack.execute("DELETE FROM memforest.worker")
+    if silent_s is not None:
+        stack.services.jobs.register(stack.runtime.worker, "worker", ["extract"])
+        stack.execute(f"UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '{silent_s} s'")
+    if dead:
+        stack.memory.client.enqueue("dan", "one", said("I live in Rome."))
+        with ExtractRows.opened(stack.services.engine, stack.tenant) as rows:
+            window = rows.claim_window(stack.runtime.worker, 60.0)
+            assert window is not None
+            rows.bury_window(window, "crashed", "It crashed.")
+    page = admin.get("/").text
+
+    assert {sentence for sentence in sentences if sentence in page} == sentences
+    assert ("All healthy" in page) == ("All healthy" in sentences)
+
+
+def test_the_chart_of_the_first_page_has_all_turns_and_calls(calm: Site) -> None:
+    """Given turns that were just accepted, then each span's table adds up to them, whatever the span."""
+    admin = calm.admin
+    turns = sum(each.turns for each in calm.stack.services.reading.owners(calm.stack.tenant).items)
+    for span in ("hour", "day", "month", ""):
+        rows = re.findall(r'data-label="Turns" class=n>([\d,]+)<', admin.get("/", params={"span": span}).text)
+        assert sum(int(count.replace(",", "")) for count in rows) == turns, span
+
+
+def test_the_year_of_an_owner_has_the_turns_of_each_month(calm: Site) -> None:
+    page = calm.admin.get("/owner", params={"owner": "bob", "year": "2024"}).text
+    days = re.findall(r"<title>(\w+ \d+ \w+ 2024): (\d+) turns?</title>", page)
+
+    assert sum(int(count) for _, count in days) > 0
+    assert f"{sum(int(count) for _, count in days)} turns, Jan 2024 to Dec 2024" in page
+    assert len(re.findall('class="heat-', page)) == 366
 
 
 def test_what_nobody_expected_is_a_page_too(calm: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -627,6 +716,22 @@ def test_a_policy_that_is_none_is_refused_with_a_sentence(calm: Site, fields: di
     assert answer.status_code in (400, 404)
     assert sentence in answer.text
     assert calm.stack.memory.lifecycle.policies() == before
+
+
+def test_a_policy_is_counted_before_it_is_set(site: Site, admin: httpx.Client) -> None:
+    """Given limits that all turns of bob are beyond, when they are only counted, then the page says how many would go,
+    that nothing has changed, and has the limits in its form; setting them makes that policy."""
+    before = site.stack.memory.lifecycle.policies()
+    sent = policy_form(owner="bob", max_age_days="1")
+    page = admin.post("/policies", data=sent | {"dry_run": "1"}, headers=OWN).text
+
+    assert re.search(r"The next run would delete <strong>\d+ groups? of turns</strong>", page)
+    assert "Turns said more than 1 days ago are deleted" in page and "Nothing has changed yet." in page
+    assert 'name="max_age_days" inputmode="decimal" maxlength="20" value="1"' in page
+    assert site.stack.memory.lifecycle.policies() == before
+    others = admin.post("/policies", data=policy_form(max_facts="1", dry_run="1"), headers=OWN).text
+    assert "2 owners counted" in others  # one of the three has a policy of its own
+    assert site.stack.memory.lifecycle.policies() == before
 
 
 def test_policies_are_changed_by_admins_on_our_own_pages(calm: Site) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
-from memforest_core.service.explorer import ask_page, facts_page, graph_page, states_page, tree_pages, work
+from memforest_core.service.explorer import ask_page, facts_page, graph_page, owner_pages, states_page, tree_pages, work
 from memforest_core.service.explorer import memory as pages
 from memforest_core.service.explorer.login import (
     HEADERS,
@@ -31,6 +31,7 @@ from memforest_core.service.explorer.login import (
     own_form,
     remember,
 )
+from memforest_core.service.explorer.overview import overview
 from memforest_core.service.explorer.page_requests import Moved, Page, Shown, Visit, href, rendered
 from memforest_core.service.explorer.search_page import search
 from memforest_core.service.http.gate import Rates
@@ -57,14 +58,14 @@ STATIC = {
 }
 
 PAGES: dict[str, Page] = {
-    "/": work.overview,
+    "/": overview,
     "/search": search,
     "/owners": work.owners,
-    "/owner": pages.sessions,
+    "/owner": owner_pages.owner,
     "/states": states_page.states,
     "/facts": facts_page.facts,
     "/graph": graph_page.graph,
-    "/topics": pages.topics,
+    "/topics": owner_pages.topics,
     "/days": pages.days,
     "/trees": tree_pages.trees,
     "/tree": tree_pages.tree,
@@ -156,7 +157,7 @@ class Explorer:
         secret, wanted = form.get("key", "").strip(), form.get("next", "/")
         found = await self.threads.run(self.callers.find, secret) if len(secret) <= MAX_SECRET_CHARS else None
         if found is None:
-            return _login(wanted, "This is no valid key. A revoked key is not valid either.")
+            return _login(wanted, "This key is not valid. Check for typing errors, or whether it was revoked.")
         token = await self.logins.begin(hashed(secret), host_of(request))
         response = _moved(next_page(wanted))
         remember(response, request, token)

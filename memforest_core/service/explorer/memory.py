@@ -1,4 +1,4 @@
-"""Pages of one owner: sessions, states over time, topics, days, facts, questions, and what can be done about a fact."""
+"""Pages of one owner: days, a session, a fact, contexts, and what can be done about a fact."""
 
 from __future__ import annotations
 
@@ -15,36 +15,7 @@ from memforest_core.service.explorer.drawing import proportions
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
 
-SESSIONS = 50
-STATES = 500
-TOPICS = 100
-DAYS = 30
-EVERYBODY = "*"
-
-
-def sessions(visit: Visit) -> Outcome:
-    """Profile, numbers, and sessions, the newest first."""
-    owner, cursor = visit.owner(), visit.parameter("cursor")
-    memory = visit.memory
-    found = known(owner, memory.sessions(owner, limit=SESSIONS, cursor=cursor))
-    return Shown(
-        "owner.html",
-        {
-            "owner": owner,
-            "tab": "/owner",
-            "profile": memory.services.describer.profile(visit.caller.tenant, owner, write=False),
-            "state": memory.services.inspection.forest(visit.caller.tenant, owner),
-            "sessions": found,
-            "more": href("/owner", owner=owner, cursor=found.cursor) if found.cursor else None,
-            "may_forget": visit.may("lifecycle.forget", owner=owner),
-        },
-    )
-
-
-def topics(visit: Visit) -> Outcome:
-    """Topics, the one that reaches furthest in time first."""
-    owner = visit.owner("topics")
-    return listed("topics", owner, visit.memory.topics(owner, limit=TOPICS, cursor=visit.parameter("cursor")))
+DAYS = 10
 
 
 def days(visit: Visit) -> Outcome:
@@ -53,11 +24,11 @@ def days(visit: Visit) -> Outcome:
     return listed("days", owner, visit.memory.days(owner, limit=DAYS, cursor=visit.parameter("cursor")))
 
 
-SESSION_TURNS = 100
+SESSION_TURNS = 50
 BEFORE = 4
 """Turns that are shown before the chosen one."""
 FACTS_OF_SESSION = 1_000
-CALLS_OF_SESSION = 50
+CALLS_OF_SESSION = 25
 
 
 def session(visit: Visit) -> Outcome:

@@ -134,7 +134,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"moment": moment, "day": day, "age": age, "money": money, "number": number, "shortened": shortened}
-    made.filters["around"] = around
+    made.filters |= {"around": around, "counted": counted}
     made.globals |= {"href": href, "version": __version__, "by_rules": by_rules}
     return made
 
@@ -174,6 +174,12 @@ def money(dollars: float) -> str:
 def number(value: float) -> str:
     """A count with its thousands separated."""
     return f"{value:,.0f}"
+
+
+def counted(count: float, name: str) -> str:
+    """A count and what it is of, whose first word is in the plural: "1 fact", "12 groups of turns"."""
+    first, *rest = name.split(" ")
+    return " ".join([number(count), first.removesuffix("s") if count == 1 else first, *rest])
 
 
 def shortened(text: str, chars: int) -> str:

@@ -1,54 +1,28 @@
-"""Pages of the tenant's work: overview, owners, operations, audit, policies, dead letters, costs."""
+"""Pages of the tenant's work: owners, operations, audit, policies, dead letters, costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Callable, Container
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.pages import Page, checked_id
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.lifecycle.retain.records import Limits, Order
+from memforest_core.lifecycle.retain.records import Limits, Order, Phase, checked_limits
+from memforest_core.lifecycle.retain.rows import RetentionRows
+from memforest_core.lifecycle.retain.service import plan_of
 from memforest_core.observe.reading.records import StoredOwner
-from memforest_core.observe.records import CallFilter, CostBy, Spent, SpentOn
+from memforest_core.observe.records import CallFilter, CostBy
 from memforest_core.service.explorer.drawing import proportions
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href
 from memforest_core.service.explorer.rows import ExplorerRows
 from memforest_core.work.records import OperationTask, TaskId
 
-OWNERS = 50
+OWNERS = 25
 """Owners on one page."""
-HOURS = 24
 READ_AT_ONCE = 1_000
-DEAD_SHOWN = 8
-NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
-
-
-def overview(visit: Visit) -> Outcome:
-    """The state of the tenant's work; a key that may not see that goes on to its owners."""
-    if not visit.may("dead.list"):
-        return Moved("/owners")
-    inspection, tenant = visit.memory.services.inspection, visit.caller.tenant
-    seen = inspection.overview(tenant)
-    state = inspection.system(tenant)
-    since = seen.at.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
-    hours = _hours(since, inspection.costs(tenant, CostBy.HOUR, CallFilter(since=since)).rows)
-    last_hour = inspection.costs(tenant, CostBy.STEP, CallFilter(since=seen.at - timedelta(hours=1))).total
-    return Shown(
-        "overview.html",
-        {
-            "seen": seen,
-            "state": state,
-            "hours": hours,
-            "call_bars": proportions([spent.calls for _, spent in hours]),
-            "cost_bars": proportions([spent.cost_usd for _, spent in hours]),
-            "last_hour": last_hour,
-            "dead": visit.memory.dead.list(limit=DEAD_SHOWN),
-            "owners": _owners(visit, "", None, 10),
-            "quota": visit.memory.quota(),
-        },
-    )
 
 
 def owners(visit: Visit) -> Outcome:
@@ -71,20 +45,27 @@ def _owners(visit: Visit, prefix: str, cursor: str | None, limit: int) -> Page[S
     return Page(tuple(each for each in found.items if caller.may_ask_of(each.owner)), found.cursor)
 
 
-def _hours(since: datetime, rows: tuple[SpentOn, ...]) -> list[tuple[str, Spent]]:
-    """What was spent in each of the last hours, the oldest first."""
-    found = {row.name: row.spent for row in rows}
-    moments = [(since + timedelta(hours=number)).astimezone(UTC) for number in range(HOURS)]
-    return [(f"{moment:%d %b %H}:00", found.get(f"{moment:%Y-%m-%dT%H}", NOTHING)) for moment in moments]
+NEWEST, MORE = 25, 200
+"""Items of a list without pages, and when all are wanted."""
+COUNTED = ("sessions", "turns", "facts", "forgotten", "aged", "aged_facts", "nodes", "trees", "digests", "windows")
+"""What a person wants to know of the progress of an operation."""
 
 
-NEWEST = 100
+def _most(visit: Visit) -> int:
+    return MORE if visit.parameter("all") else NEWEST
+
+
+def _done(task: OperationTask) -> dict[str, int]:
+    """What an operation has done so far, or would do."""
+    found = ((name, task.progress.get(name)) for name in COUNTED)
+    return {name.replace("_", " "): count for name, count in found if isinstance(count, int) and count}
 
 
 def operations(visit: Visit) -> Outcome:
-    """The newest operations."""
+    """The newest operations, and what each has done."""
     visit.check("lifecycle.operations")
-    return Shown("operations.html", {"operations": visit.memory.lifecycle.operations(NEWEST)})
+    found = visit.memory.lifecycle.operations(_most(visit))
+    return Shown("operations.html", {"operations": [(task, _done(task)) for task in found], "most": NEWEST})
 
 
 def operation(visit: Visit) -> Outcome:
@@ -98,6 +79,7 @@ def operation(visit: Visit) -> Outcome:
         {
             "task": task,
             "owner": owner,
+            "done": _done(task),
             "receipt": lifecycle.receipt(task.id) if erased else None,
             "may_cancel": not task.finished and visit.may("lifecycle.cancel"),
         },
@@ -116,9 +98,13 @@ def audit(visit: Visit) -> Outcome:
     """The audit: callers and what they started."""
     owner, action = visit.parameter("owner"), visit.parameter("action")
     visit.check("lifecycle.audit", owner=owner)
-    entries = visit.memory.lifecycle.audit(owner, action=action, limit=NEWEST)
+    entries = visit.memory.lifecycle.audit(owner, action=action, limit=_most(visit))
     actions = sorted(OperationKind)
-    return Shown("audit.html", {"entries": entries, "owner": owner, "action": action, "actions": actions})
+    more = (
+        None if len(entries) < NEWEST or visit.parameter("all") else href("/audit", owner=owner, action=action, all=1)
+    )
+    values = {"entries": entries, "owner": owner, "action": action, "actions": actions, "more": more}
+    return Shown("audit.html", values)
 
 
 def _task(visit: Visit, id_: str, owner: str | None) -> OperationTask:
@@ -145,18 +131,40 @@ AGES = {
 SIZES = {"max_facts": "Most facts", "max_bytes": "Most bytes"}
 
 
+GOING = {
+    Phase.AGED: "groups of turns",
+    Phase.WORDS: "groups of turns",
+    Phase.AGED_FACTS: "facts",
+    Phase.FACTS: "facts",
+    Phase.DIGESTS: "digests",
+    Phase.WINDOWS: "window texts",
+    Phase.WINDOW_ITEMS: "window texts",
+}
+"""What people call what a run deletes; a group of turns is a cell."""
+PREVIEWED = 25
+"""Owners for whom a policy of everybody else is counted before it is set."""
+
+
 def policies(visit: Visit) -> Outcome:
     """All policies, and a form with the one of ``owner`` (without one, of everybody else)."""
     visit.check("lifecycle.policies")
-    found, owner = visit.memory.lifecycle.policies(), visit.parameter("owner")
+    owner = visit.parameter("owner")
+    return _policies(visit, owner, None)
+
+
+def _policies(visit: Visit, owner: str | None, wanted: Limits | None) -> Outcome:
+    """The page of policies; with ``wanted``, what these limits would delete, before they are set."""
+    found = visit.memory.lifecycle.policies()
     chosen = next((policy for policy in found if policy.owner == owner), None)
     return Shown(
         "policies.html",
         {
-            "policies": found,
+            "policies": [(policy, explained(policy)) for policy in found],
             "owner": owner,
             "chosen": chosen,
-            "limits": chosen or Limits(),
+            "limits": wanted or chosen or Limits(),
+            "wanted": None if wanted is None else explained(wanted),
+            "counts": None if wanted is None else _would_go(visit, owner, wanted, {each.owner for each in found}),
             "ages": AGES,
             "sizes": SIZES,
             "orders": tuple(Order),
@@ -165,15 +173,48 @@ def policies(visit: Visit) -> Outcome:
     )
 
 
+def explained(limits: Limits) -> list[str]:
+    """What a policy does, a sentence for each limit."""
+    first = "the least important" if limits.order is Order.AGE else "those not visited for longest"
+    at_once = f"{first} go first, at most {100 * limits.fraction:g} % in one run"
+    said = {
+        "Turns said more than {:g} days ago are deleted, with what was learned from them alone.": limits.max_age_days,
+        "Facts that nobody has said for {:g} days are deleted; their turns stay.": limits.facts_max_age_days,
+        "Digests of days that ended more than {:g} days ago are deleted.": limits.digests_max_age_days,
+        "Window texts older than {:g} days are deleted.": limits.window_max_age_days,
+        f"An owner has at most {{:,}} facts: beyond that {at_once}.": limits.max_facts,
+        f"An owner has at most {{:,}} bytes of turns and facts: beyond that {at_once}.": limits.max_bytes,
+    }
+    return [sentence.format(limit) for sentence, limit in said.items() if limit is not None]
+
+
+def _would_go(visit: Visit, owner: str | None, limits: Limits, own: Container[str | None]) -> dict[str, Any]:
+    """How many items of each kind one run would delete now: of an owner, or of the first owners without a policy."""
+    services, tenant = visit.memory.services, visit.caller.tenant
+    found = services.reading.owners(tenant, limit=PREVIEWED) if owner is None else Page(())
+    names = [each.owner for each in found.items if each.owner not in own] if owner is None else [owner]
+    with ExplorerRows.opened(services.engine, tenant) as owners:
+        forests = [owners.forest(name) for name in names]
+    counts: Counter[str] = Counter()
+    with RetentionRows.opened(services.engine, tenant) as rows:
+        when = limits.when(rows.now())
+        for forest in forests:
+            plan = plan_of(rows, forest, limits, when)
+            for phase, count in [*((phase, len(each)) for phase, each in plan.leaves.items()), *plan.rows.items()]:
+                counts[GOING[phase]] += count
+    return {"items": counts, "owners": len(names), "partial": found.cursor is not None}
+
+
 def set_policy(visit: Visit) -> Outcome:
-    """Put the form's limits in the place of those that an owner, or everybody else, has."""
+    """Put the form's limits in the place of those that an owner, or everybody else, has; or only count."""
     owner = visit.form.get("owner") or None
     visit.check("lifecycle.set_policy", owner=owner)
     limits: dict[str, Any] = {name: _number(visit, name, float) for name in AGES}
     limits |= {name: _number(visit, name, int) for name in SIZES}
-    visit.memory.lifecycle.set_policy(
-        owner, **limits, fraction=_share(visit), order=visit.sent("order"), actor=visit.actor
-    )
+    order, fraction = visit.sent("order"), _share(visit)
+    if visit.form.get("dry_run"):
+        return _policies(visit, owner, checked_limits(Limits(**limits, fraction=fraction), order))
+    visit.memory.lifecycle.set_policy(owner, **limits, fraction=fraction, order=order, actor=visit.actor)
     return Moved("/policies")
 
 
@@ -202,9 +243,6 @@ def _share(visit: Visit) -> float:
     return share / 100
 
 
-MOST_LETTERS = 200
-
-
 def letters(visit: Visit) -> Outcome:
     """What was given up, and why; one of them whole."""
     visit.check("dead.list", owner=visit.parameter("owner"))
@@ -215,7 +253,7 @@ def letters(visit: Visit) -> Outcome:
         detail = dead.show(chosen)
     return Shown(
         "dead.html",
-        {"letters": dead.list(visit.parameter("owner"), limit=MOST_LETTERS), "detail": detail, "most": MOST_LETTERS},
+        {"letters": dead.list(visit.parameter("owner"), limit=_most(visit)), "detail": detail, "most": _most(visit)},
     )
 
 
@@ -239,8 +277,8 @@ def discard(visit: Visit) -> Outcome:
 
 SPANS = {"1": "a day", "7": "a week", "30": "30 days", "365": "a year"}
 TABLES = (CostBy.DAY, CostBy.STEP, CostBy.MODEL, CostBy.OWNER)
-MOST_ROWS = 100
-LAST_CALLS = 30
+MOST_ROWS = 25
+LAST_CALLS = 25
 
 
 def costs(visit: Visit) -> Outcome:

@@ -1,5 +1,28 @@
-// What pages do with scripts, in addition to what htmx does: the search palette (Ctrl-K).
+// What pages do with scripts, in addition to what htmx does: titles of drawings at once, the search palette (Ctrl-K).
 "use strict";
+(() => {
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
+  tip.setAttribute("role", "presentation");
+  document.body.append(tip);
+  document.addEventListener("pointermove", (event) => {
+    const part = event.target.closest?.("svg [data-tip], svg :has(> title)");
+    tip.hidden = !part;
+    if (!part) return;
+    const title = part.querySelector(":scope > title");
+    if (title) {
+      // The browser would show it too, a second later.
+      part.dataset.tip = title.textContent;
+      part.setAttribute("aria-label", title.textContent);
+      title.remove();
+    }
+    tip.textContent = part.dataset.tip;
+    const box = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(8, Math.min(event.clientX + 12, innerWidth - box.width - 8))}px`;
+    tip.style.top = `${event.clientY + 20 + box.height > innerHeight ? event.clientY - box.height - 12 : event.clientY + 20}px`;
+  });
+})();
 (() => {
   const seek = document.querySelector("a.seek");
   if (!seek || !window.HTMLDialogElement) return;
