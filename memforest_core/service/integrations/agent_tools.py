@@ -12,15 +12,13 @@ with needed("memforest[server]"):
 
 if TYPE_CHECKING:
     from memforest_core.client.async_memory import AsyncMemForest
-    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
+    from memforest_core.service.integrations.conversation import AsyncMemory
 
 
-def agent_tools(
-    memory: AsyncMemForest | AsyncRemoteMemForest, owner: str, failure: Callable[[str], Exception]
-) -> list[Tool]:
+def agent_tools(memory: AsyncMemory, owner: str, failure: Callable[[str], Exception | str]) -> list[Tool]:
     """remember, recall, context, timeline, profile, sessions and forget for one owner, as coroutine functions.
 
-    ``failure`` makes the exception by which a framework hands its model a sentence.
+    ``failure`` makes the exception by which a framework hands its model a sentence; ``str`` returns the sentence.
     """
     # The same methods, as a test of signatures checks.
     asker = Asker(cast("AsyncMemForest", memory), owner=owner)

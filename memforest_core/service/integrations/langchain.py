@@ -13,7 +13,7 @@ from pydantic import Field
 from memforest_core.domain.extras import needed
 from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.service.integrations.conversation import Conversation, as_turn, said
+from memforest_core.service.integrations.conversation import Conversation, as_turn, evidence_fields, said
 
 with needed("langchain-core"):
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence
     from memforest_core.service.integrations.conversation import Memory
-from memforest_core.domain.extras import needed
 
 STORED_AS = "langchain"
 """The metadata that stores a message whose turn does not have all of it."""
@@ -108,17 +107,4 @@ def _message(turn: Turn) -> BaseMessage:
 
 
 def _document(piece: Evidence) -> Document:
-    return Document(
-        page_content=block(piece.text),
-        metadata={
-            "owner": piece.owner,
-            "session_id": piece.session_id,
-            "turn_ids": list(piece.turn_ids),
-            "fact_ids": [str(fact) for fact in piece.fact_ids],
-            "time": None if piece.time.start is None else piece.time.start.isoformat(),
-            "time_label": piece.time_label,
-            "speaker": piece.speaker,
-            "score": piece.score,
-            "freshness": piece.freshness.value,
-        },
-    )
+    return Document(page_content=block(piece.text), metadata=evidence_fields(piece))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memforest_core.domain.extras import needed
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.service.integrations.conversation import Conversation, as_turn, said
+from memforest_core.service.integrations.conversation import MAX_TOKENS, Conversation, as_turn, said
 
 with needed("llama-index-core"):
     from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
@@ -26,7 +26,6 @@ STORED_AS = "llamaindex"
 """The metadata that stores a message whose turn does not have all of it."""
 _ROLES = {"chatbot": "assistant", "model": "assistant"}
 """What it calls our roles in addition to OpenAI's names."""
-EARLIER = "From earlier conversations:\n{}"
 
 
 class MemForestMemory(BaseMemory):
@@ -35,7 +34,7 @@ class MemForestMemory(BaseMemory):
     memory: Any = Field(exclude=True, description="A MemForest or a RemoteMemForest.")
     owner: str
     session_id: str
-    max_tokens: int = Field(default=1_500, description="Of what other conversations said; 0 leaves that out.")
+    max_tokens: int = Field(default=MAX_TOKENS, description="Of what other conversations said; 0 leaves that out.")
     last: int = Field(default=100, description="Messages of the session that get returns at most, the newest.")
 
     @classmethod
@@ -56,14 +55,8 @@ class MemForestMemory(BaseMemory):
             # An answer without its question, or a tool's output without its call, is refused by models.
             messages = list(dropwhile(lambda one: one.role != MessageRole.USER, messages[-self.last :]))
         last = next((one.content for one in reversed(messages) if one.role == MessageRole.USER), None)
-        question = input or last
-        if not question or self.max_tokens == 0:
-            return messages
-        found = self.memory.recall(
-            self.owner, question, exclude_sessions=[self.session_id], max_tokens=self.max_tokens
-        ).text(self.max_tokens)
-        earlier = [ChatMessage(role=MessageRole.SYSTEM, content=EARLIER.format(found))] if found else []
-        return earlier + messages
+        found = self._conversation.earlier(input or last or "")
+        return [*([ChatMessage(role=MessageRole.SYSTEM, content=found)] if found else []), *messages]
 
     def get_all(self) -> list[ChatMessage]:
         """All messages of the session in order, as they were given."""
@@ -90,7 +83,7 @@ class MemForestMemory(BaseMemory):
 
     @property
     def _conversation(self) -> Conversation:
-        return Conversation(self.memory, self.owner, self.session_id, STORED_AS)
+        return Conversation(self.memory, self.owner, self.session_id, STORED_AS, self.max_tokens)
 
 
 def _turn(message: ChatMessage) -> TurnInput:

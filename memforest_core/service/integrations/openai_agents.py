@@ -6,15 +6,13 @@ Written against the protocol ``agents.memory.Session`` of openai-agents 0.20.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from memforest_core.domain.extras import needed
 from memforest_core.domain.turns import Turn
-from memforest_core.errors import NotFound
 from memforest_core.service.integrations.agent_tools import agent_tools
-from memforest_core.service.integrations.conversation import as_turn, said
+from memforest_core.service.integrations.conversation import AsyncConversation, as_turn, said
 
 with needed("openai-agents"):
     from agents import FunctionTool, ModelBehaviorError, function_tool
@@ -23,14 +21,11 @@ with needed("openai-agents"):
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
 
-    from memforest_core.client.async_memory import AsyncMemForest
-    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
     from memforest_core.domain.chat_messages import TurnInput
+    from memforest_core.service.integrations.conversation import AsyncMemory
 
 STORED_AS = "openai"
 """The metadata that stores an item whose turn does not have all of it."""
-PAGE = 100
-"""Turns of one read, from the newest back."""
 _PLAIN = {"user", "assistant", "system"}
 
 
@@ -38,16 +33,11 @@ class MemForestSession(Session):
     """A session of an owner for ``Runner.run(agent, input, session=...)``: any session can be continued so."""
 
     def __init__(
-        self,
-        memory: AsyncMemForest | AsyncRemoteMemForest,
-        owner: str,
-        session_id: str,
-        session_settings: SessionSettings | None = None,
+        self, memory: AsyncMemory, owner: str, session_id: str, session_settings: SessionSettings | None = None
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings
-        self._memory = memory
-        self._owner = owner
+        self._conversation = AsyncConversation(memory, owner, session_id, STORED_AS)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The newest ``limit`` items in order; all unless given here or in the session's settings."""
@@ -55,7 +45,7 @@ class MemForestSession(Session):
             limit = self.session_settings.limit
         found: list[TResponseInputItem] = []
         if limit is None or limit > 0:
-            async for turn in self._newest_first():
+            async for turn in self._conversation.newest_first():
                 found.append(_item(turn))
                 if len(found) == limit:
                     break
@@ -63,42 +53,21 @@ class MemForestSession(Session):
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items; each is durable when this returns. Raises as ``MemForest.append``."""
-        for item in items:
-            await self._memory.append(self._owner, self.session_id, _turn(cast("Mapping[str, Any]", item)))
+        await self._conversation.add([_turn(cast("Mapping[str, Any]", item)) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the newest item from the memory for good and return it; waits until that is done."""
-        async for turn in self._newest_first():
-            await self._forget([turn.id])
+        async for turn in self._conversation.newest_first():
+            await self._conversation.forget([turn.id])
             return _item(turn)
         return None
 
     async def clear_session(self) -> None:
         """Delete the session for good, with the facts that were said nowhere else; waits until that is done."""
-        with suppress(NotFound):
-            await self._forget([])
-
-    async def _forget(self, turns: list[str]) -> None:
-        lifecycle = self._memory.lifecycle
-        operation = await lifecycle.forget(self._owner, session=self.session_id, turns=turns, actor=STORED_AS)
-        await lifecycle.wait(operation.id)
-
-    async def _newest_first(self) -> AsyncIterator[Turn]:
-        before = None
-        while True:
-            try:
-                page = await self._memory.turns(self._owner, self.session_id, last=PAGE, before=before)
-            except NotFound:
-                return
-            for turn in reversed(page.items):
-                if not turn.erased:
-                    yield turn
-            if len(page.items) < PAGE:
-                return
-            before = page.items[0].id
+        await self._conversation.forget()
 
 
-def memforest_tools(memory: AsyncMemForest | AsyncRemoteMemForest, owner: str) -> list[FunctionTool]:
+def memforest_tools(memory: AsyncMemory, owner: str) -> list[FunctionTool]:
     """remember, recall, context, timeline, profile, sessions and forget for one owner: ``Agent(tools=...)``.
 
     The model gets a sentence when something goes wrong.

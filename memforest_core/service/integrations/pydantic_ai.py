@@ -15,12 +15,11 @@ with needed("pydantic-ai-slim"):
     from pydantic_ai import FunctionToolset, ModelRetry
 
 if TYPE_CHECKING:
-    from memforest_core.client.async_memory import AsyncMemForest
-    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
+    from memforest_core.service.integrations.conversation import AsyncMemory
 
 
 class MemForestToolset(FunctionToolset[Any]):
     """remember, recall, context, timeline, profile, sessions and forget for one owner, with how to use them."""
 
-    def __init__(self, memory: AsyncMemForest | AsyncRemoteMemForest, owner: str, *, id: str = "memforest") -> None:
+    def __init__(self, memory: AsyncMemory, owner: str, *, id: str = "memforest") -> None:
         super().__init__(agent_tools(memory, owner, ModelRetry), id=id, instructions=INSTRUCTIONS)

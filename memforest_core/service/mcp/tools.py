@@ -228,15 +228,18 @@ def _add_prompt(server: MCPServer[Any]) -> None:
         return INSTRUCTIONS
 
 
-def failing(tool: Tool, failure: Callable[[str], Exception]) -> Tool:
-    """A tool whose errors are sentences that the agent reads."""
+def failing(tool: Tool, failure: Callable[[str], Exception | str]) -> Tool:
+    """A tool whose errors are sentences that the agent reads: raised, or its result if ``failure`` is ``str``."""
 
     @wraps(tool)
     async def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return await tool(*args, **kwargs)
         except MemForestError as error:
-            raise failure(f"{error.message} [{error.code}]") from error
+            shown = failure(f"{error.message} [{error.code}]")
+            if isinstance(shown, str):
+                return shown
+            raise shown from error
 
     return called
 

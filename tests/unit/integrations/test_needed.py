@@ -11,6 +11,12 @@ import pytest
 from memforest_core.errors import InvalidSettings
 
 FRAMEWORKS = {
+    "ag2": ("ag2", "ag2"),
+    "autogen": ("autogen_agentchat", "autogen-agentchat"),
+    "claude_agent": ("claude_agent_sdk", "claude-agent-sdk"),
+    "crewai": ("crewai", "crewai"),
+    "google_adk": ("google", "google-adk"),
+    "haystack": ("haystack", "haystack-ai"),
     "langchain": ("langchain_core", "langchain-core"),
     "langgraph": ("langgraph", "langgraph"),
     "llamaindex": ("llama_index", "llama-index-core"),
