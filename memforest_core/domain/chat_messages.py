@@ -84,6 +84,12 @@ def turn_fields(message: object, where: str) -> Mapping[str, object]:
     return _turn(turn, call, segments) if segments else turn
 
 
+def tool_names(message: object, where: str) -> dict[str, str]:
+    """The names of the tools that a message calls, by the ids of the calls. Raises InvalidInput."""
+    calls = (segment for segment in _read(message, where)[2] if segment.said is Said.CALL)
+    return {segment.call: segment.tool for segment in calls if segment.call and segment.tool}
+
+
 def _read(message: object, where: str) -> tuple[dict[str, object], object, list[Segment]]:
     """The fields of a message's turns but their words, the id of the call that it answers, and what it says."""
     fields = _flat(_fields(message, where))
@@ -135,7 +141,8 @@ def _with_parts(fields: dict[str, object]) -> dict[str, object]:
         inner = content.get("parts")
         fields["content"] = inner if isinstance(inner, list) else [content] if "type" in content else content
     elif isinstance(parts, list | tuple) and parts:
-        fields.setdefault("role", "user")
+        if not any(isinstance(part, Mapping) and "type" in part for part in parts):
+            fields.setdefault("role", "user")  # Gemini's without a role
         worded = any(isinstance(part, str) or (isinstance(part, Mapping) and part.get("text")) for part in parts)
         fields["content"] = [*([content] if isinstance(content, str) and not worded else []), *parts]
     return fields
@@ -181,7 +188,8 @@ def _others(fields: Mapping[str, object], known: set[str | None]) -> Iterator[ob
         yield {**(audio if isinstance(audio, Mapping) else {}), "type": "audio"}
     for name in _FILES:
         for file in _listed(fields, name):
-            yield {**(file if isinstance(file, Mapping) else {}), "type": "image_url" if name == "images" else "file"}
+            own = file if isinstance(file, Mapping) else {}
+            yield {"name": own.get("file_id"), **own, "type": "image_url" if name == "images" else "file"}
     for call in _listed(fields, "toolInvocations"):
         if isinstance(call, Mapping) and call.get("toolCallId") not in known:
             yield {"type": "tool-invocation", "toolInvocation": call}

@@ -41,13 +41,13 @@ class Segment:
 
 
 _SILENT = {
-    "thinking", "reasoning", "redacted_thinking", "reasoning_content", "reasoning_summary", "thought",
+    "thinking", "think", "reasoning", "redacted_thinking", "reasoning_content", "reasoning_summary", "thought",
     "step_start", "source", "source_url", "source_document", "cache_point", "item_reference", "compaction",
     "compaction_trigger", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
     "additional_tools", "guard_content", "citation",
 }  # fmt: skip
 """Parts that are no part of what was said."""
-_TEXTS = {"text", "input_text", "output_text", "text_plain", "summary_text"}
+_TEXTS = {"text", "input_text", "output_text", "summary_text"}
 _SPOKEN = {"input_audio", "output_audio", "audio"}
 """Parts that may have a transcript."""
 _MARKS = {
@@ -55,7 +55,9 @@ _MARKS = {
     **dict.fromkeys(("image_generation_call",), "image"),
     **dict.fromkeys(_SPOKEN, "audio"),
     **dict.fromkeys(("video", "video_url", "input_video"), "video"),
-    **dict.fromkeys(("file", "input_file", "inline_data", "file_data", "container_upload", "media"), "file"),
+    **dict.fromkeys(
+        ("file", "text_plain", "input_file", "inline_data", "file_data", "container_upload", "media"), "file"
+    ),
     "document": "document",
     "refusal": "refusal",
 }
@@ -73,6 +75,7 @@ _TYPELESS = (
 )
 """Parts that are named by a key instead of a type (Gemini, Bedrock)."""
 _NO_TOOL_NAMES = {"tool-call", "tool-result", "tool-error", "tool-invocation", "tool-call-chunk"}
+_UNNAMED = {"tool", "function", "custom_tool"}
 _NAMES = ("name", "toolName", "tool_name")
 _CALL_IDS = ("tool_call_id", "toolCallId", "call_id", "tool_use_id", "toolUseId", "id")
 _ARGUMENTS = ("arguments", "args", "input", "action", "rawInput", "code", "queries", "operation")
@@ -125,12 +128,10 @@ def called(call: object, kind: str = "tool_call") -> Segment:
     inner = next((outer[key] for key in ("function", "custom") if isinstance(outer.get(key), Mapping)), outer)
     fields = inner if isinstance(inner, Mapping) else outer
     own = _CALLS_SUFFIX.sub("", kind)
-    name = _text(_first(fields, _NAMES)) or ("a tool" if own in ("tool", "function", "custom_tool") else own)
+    name = short(_text(_first(fields, _NAMES)) or ("a tool" if own in _UNNAMED else own), MAX_NAME_CHARS)
     arguments = _first(fields, _ARGUMENTS)
     text = "" if arguments is None else arguments if isinstance(arguments, str) else written(arguments)
-    return Segment(
-        Said.CALL, f"[called {short(name, MAX_NAME_CHARS)}({short(text, MAX_ARGUMENT_CHARS)})]", None, _id(outer)
-    )
+    return Segment(Said.CALL, f"[called {name}({short(text, MAX_ARGUMENT_CHARS)})]", name, _id(outer))
 
 
 def words_of(value: object, where: str, depth: int = 0) -> str:
@@ -183,7 +184,7 @@ def _part(part: object, where: str) -> tuple[str, Mapping[str, object]]:
             value = part.get("value")
             if given == "non_standard" and isinstance(value, Mapping):
                 return _part(value, where) if value.get("type") != given else (given, value)
-            inner = part.get("toolInvocation")
+            inner = part.get("toolInvocation", part.get("tool_call"))  # the AI SDK, LibreChat
             if isinstance(inner, Mapping):
                 return "tool_invocation", inner
             if given.startswith("tool-") and given not in _NO_TOOL_NAMES:
@@ -205,7 +206,7 @@ def _shown(kind: str, part: Mapping[str, object], where: str, depth: int = 0) ->
         text = text.get("value")
     if kind == "json":
         return written(part.get("json", part))
-    if kind in _TEXTS and kind != "text_plain" and not isinstance(text, str):
+    if kind in _TEXTS and not isinstance(text, str):
         raise InvalidInput(f"{where}: give the content part of type {kind} a text.", code="invalid_content")
     if kind == "search_result":
         return words_of(part.get("content"), where, depth + 1)

@@ -44,7 +44,7 @@ from memforest_core.ingest.formats.file_items import (
 )
 from memforest_core.ingest.formats.format_table import Format, Reader, each_value
 from memforest_core.ingest.formats.sources import File
-from memforest_core.ingest.formats.talks import Options
+from memforest_core.ingest.formats.talks import Options, mark, marks
 
 _TEXTS = ("text", "multimodal_text")
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
@@ -105,19 +105,19 @@ def _turn(node: str, message: Mapping[str, object], more: Mapping[str, object]) 
     if hidden:
         return []
     texts: list[str] = []
-    others: list[str] = []
+    files = marks(metadata.get("attachments"))
     for part in list_of(content.get("parts") or [], "A message's parts"):
         # What was said aloud is a part with a text of its own.
         text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str):
             texts.append(text)
-        elif isinstance(part, dict):
-            others.append(str(part.get("content_type") or "unknown"))
+        elif isinstance(part, dict) and not metadata.get("attachments"):
+            files.append(mark(str(part.get("content_type") or "file").partition("_")[0]))
     return turns_of(
         str(role),
-        "\n".join(text for text in texts if text.strip()),
+        "\n".join(text for text in (*texts, *files) if text.strip()),
         id=name_of(message.get("id")) or node,
-        metadata={**more, "left_out": others} if others else more,
+        metadata=more,
         timestamp=message.get("create_time") or None,
     )
 
@@ -185,7 +185,9 @@ def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
     """The session of a conversation; one without an id is named by its content."""
     conversation = mapping_of(value.content, "A conversation")
     turns: list[TurnInput] = []
-    for number, raw in enumerate(list_of(conversation.get("conversations"), "conversations"), start=1):
+    for number, raw in enumerate(
+        list_of(conversation.get("conversations", conversation.get("items")), "conversations"), start=1
+    ):
         turns += _SHAREGPT.turns(raw, f"Turn {number}")
     name = name_of(conversation.get("id")) or f"sharegpt-{sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
     yield session_of(value.position, owner, name, turns)
@@ -291,7 +293,12 @@ DATASETS = (
         _of_owner(longmemeval),
         ("haystack_sessions", "question_id haystack_dates"),
     ),
-    Format("sharegpt", "ShareGPT's conversations", _of_owner(sharegpt), ("conversations.from conversations.value",)),
+    Format(
+        "sharegpt",
+        "ShareGPT's conversations",
+        _of_owner(sharegpt),
+        ("conversations.from conversations.value", "items.from items.value"),
+    ),
     Format("mem0", "mem0's memories", _mem0, ("memory", "results.memory", "memories.memory", "results relations")),
     Format(
         "openai",

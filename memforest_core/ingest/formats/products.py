@@ -1,7 +1,473 @@
-"""Readers of the exports of assistants and of other memories."""
+"""Readers of the exports of assistants and of other memories.
+
+Claude: conversations.json of the data export. Gemini: "My Activity" of Google Takeout as JSON; it has prompts and
+answers without conversations, so that a day is a session. Open WebUI: "Export chats", ``history.messages`` is a tree
+with ``currentId``. LibreChat: one conversation as JSON. SillyTavern: a chat's JSON lines, the first has its metadata.
+Character.AI: ``turns`` with candidates, or the older ``histories``. Letta: an agent file
+(https://github.com/letta-ai/agent-file). Zep: edges and messages of its API. hindsight: ``list_memories``. Claude Code:
+~/.claude/projects/*/SESSION.jsonl. Codex: ~/.codex/sessions/*/rollout-*.jsonl.
+
+Where questions were changed or answered again, the branch that is shown is read, and without a mark the newest one.
+"""
 
 from __future__ import annotations
 
-from memforest_core.ingest.formats.format_table import Format
+import html
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-PRODUCTS: tuple[Format, ...] = ()
+from memforest_core.domain.message_parts import item_role
+from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
+from memforest_core.ingest.formats.fields import plain_html, value_of
+from memforest_core.ingest.formats.file_items import Refused, Value, list_of, mapping_of, name_of
+from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value
+from memforest_core.ingest.formats.sources import File
+from memforest_core.ingest.formats.talks import Message, Options, Talk, mark, marks
+
+Raw = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chats:
+    """Under which names an assistant's conversations and messages have what is needed."""
+
+    messages: str
+    id: str
+    title: str
+    text: str
+    """The content; the first name that has one."""
+    role: str
+    time: str
+    started: str = "created_at createdAt create_time"
+    message_id: str = "id"
+    parent: str = ""
+    shown: str = ""
+    """The id of the last message that is shown."""
+    speaker: str = ""
+    """Who an assistant is: a field, or a name that begins with =."""
+    files: str = "attachments files"
+    roles: Mapping[str, str] | None = None
+    mine: str = ""
+    """The owner's name in their messages."""
+    owner: str = ""
+    parts: Callable[[Raw, object], object] = lambda raw, content: content
+    """Makes content parts of a content of the product's own form."""
+
+    def talk(self, value: Value, options: Options) -> Iterator[Talk]:
+        """The conversation of an item. Raises InvalidInput for one without messages."""
+        conversation = mapping_of(value.content, "A conversation")
+        title = value_of(conversation, self.title)
+        yield Talk(
+            value.position,
+            name_of(value_of(conversation, self.id)),
+            self.read(value_of(conversation, self.messages), value_of(conversation, self.shown)),
+            title if isinstance(title, str) else None,
+            started=value_of(conversation, self.started),
+            owner=name_of(value_of(conversation, self.owner)),
+        )
+
+    def read(self, listed: object, shown: object = None) -> list[Message]:
+        """The messages of a list, or of an object by their ids. Raises InvalidInput."""
+        items = list(listed.values()) if isinstance(listed, Mapping) else list_of(listed or [], "The messages")
+        made = Conversation()
+        raws = [mapping_of(item, "A message") for item in items]
+        for number, raw in enumerate(self._branch(raws, name_of(shown)), 1):
+            found = (value_of(raw, name) for name in self.text.split())
+            content, where = next((each for each in found if each), None), f"Message {number}"
+            role = str(value_of(raw, self.role)).strip().lower()
+            role = self.roles.get(role, role) if self.roles else role
+            named = self.speaker[1:] if self.speaker.startswith("=") else value_of(raw, self.speaker)
+            own = name_of(value_of(raw, self.mine)) if role in ("user", "human") else None
+            message = {"role": role, "content": self.parts(raw, content)} | ({"name": own} if own else {})
+            there = content is not None or any(name.partition(".")[0] in raw for name in self.text.split())
+            files = [one for name in self.files.split() for one in marks(value_of(raw, name))]
+            made.add(message if there else {"role": role, "fields": raw}, where, named, value_of(raw, self.time),
+                     value_of(raw, self.message_id), files, mine=bool(self.mine))  # fmt: skip
+        return made.messages
+
+    def _branch(self, raws: Sequence[Raw], leaf: str | None) -> Sequence[Raw]:
+        """The messages of the branch that is shown."""
+        parents = [name_of(value_of(raw, self.parent)) for raw in raws]
+        by_id = {name_of(value_of(raw, self.message_id)): at for at, raw in enumerate(raws)}
+        if not self.parent:
+            return raws
+        if leaf not in by_id:
+            known = [parent for parent in parents if parent is not None]
+            if len({*known}) == len(known):
+                return raws  # nothing was changed
+            leaf = name_of(value_of(raws[-1], self.message_id))
+        path: dict[str | None, Raw] = {}
+        while leaf in by_id and leaf not in path:
+            path[leaf], leaf = raws[by_id[leaf]], parents[by_id[leaf]]
+        return list(reversed(path.values()))
+
+
+def _with_files(raw: Raw, content: object) -> object:
+    """Claude's text as parts, with the text of what was attached."""
+    files = [
+        {"type": "file", "name": value_of(each, "file_name"), "text": value_of(each, "extracted_content")}
+        for each in list_of(raw.get("attachments") or [], "attachments")
+    ]
+    return [*(content if isinstance(content, list) else [content or ""]), *files] if files else content
+
+
+_CLAUDE = _Chats("chat_messages", "uuid", "name", "content text", "sender", "created_at", message_id="uuid",
+                 parent="parent_message_uuid", speaker="=Claude", files="files files_v2",
+                 parts=_with_files)  # fmt: skip
+_DETAILS = re.compile(r"<details\b([^>]*)>.*?</details>\n?", re.DOTALL)
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+
+
+def _without_details(raw: Raw, content: object) -> object:
+    """Open WebUI's text as parts: calls of tools are read, reasoning is left out."""
+    if not isinstance(content, str) or "<details" not in content:
+        return content
+    parts: list[object] = []
+    end = 0
+    for found in _DETAILS.finditer(content):
+        parts.append(content[end : found.start()].strip())
+        end = found.end()
+        own = {name: html.unescape(text) for name, text in _ATTRIBUTE.findall(found[1])}
+        if own.get("type") == "tool_calls":
+            call = {"toolName": own.get("name"), "args": own.get("arguments"), "result": own.get("result")}
+            parts.append({"type": "tool-invocation", "toolInvocation": call})
+        elif own.get("type") not in ("reasoning", "code_interpreter"):
+            parts.append(found[0])  # a person's own
+    return [*parts, content[end:].strip()]
+
+
+_OPEN_WEBUI = _Chats("chat.history.messages chat.messages", "id chat.id", "title chat.title", "content", "role",
+                     "timestamp", parent="parentId", shown="chat.history.currentId", speaker="modelName model",
+                     parts=_without_details)  # fmt: skip
+_LIBRECHAT = _Chats("messages messagesTree", "conversationId", "title", "content text", "isCreatedByUser", "createdAt",
+                    message_id="messageId", parent="parentMessageId", speaker="sender",
+                    roles={"true": "user", "false": "assistant"})  # fmt: skip
+
+
+def _librechat(value: Value, options: Options) -> Iterator[Talk]:
+    conversation = mapping_of(value.content, "A conversation")
+    flat: list[object] = []
+    coming = list_of(value_of(conversation, _LIBRECHAT.messages) or [], "The messages")[::-1]
+    while coming:  # an export with branches is a tree
+        message = coming.pop()
+        flat.append(message)
+        children = message.get("children") if isinstance(message, dict) else None
+        coming += children[::-1] if isinstance(children, list) else []
+    return _LIBRECHAT.talk(Value(value.position, {**conversation, "messages": flat}), options)
+
+
+_SILLYTAVERN = _Chats("", "", "", "mes", "role", "send_date", message_id="", speaker="name", mine="name",
+                      files="extra.image extra.file extra.files extra.media")  # fmt: skip
+_CAI = _Chats("turns", "chat.chat_id turns.0.turn_key.chat_id", "chat.name character.name", "text", "role", "time",
+              speaker="name", mine="name")  # fmt: skip
+
+
+def _sillytavern(files: Sequence[File], options: Options) -> Iterator[Found]:
+    for file in files:
+        raws: list[dict[str, object]] = []
+        for value in file.values():
+            if isinstance(value, Refused):
+                yield value
+                continue
+            raw = mapping_of(value.content, "A line")
+            if not {"chat_metadata", "user_name"} & raw.keys():
+                role = "user" if raw.get("is_user") else "system" if raw.get("is_system") else "assistant"
+                raws.append({**raw, "role": role})
+        names = sorted({str(raw.get("name")) for raw in raws if raw["role"] == "assistant"})
+        yield Talk(1, _stem(file), _SILLYTAVERN.read(raws), ", ".join(names) or None)
+
+
+def _characterai(value: Value, options: Options) -> Iterator[Talk]:
+    chat = mapping_of(value.content, "A chat")
+    histories = value_of(chat, "histories.histories histories")
+    if isinstance(histories, list):
+        for number, history in enumerate(histories, 1):
+            said = [_cai_older(raw) for raw in list_of(value_of(history, "msgs messages") or [], "msgs")]
+            name = name_of(value_of(history, "external_id id")) or f"{number}"
+            yield Talk(value.position, name, _CAI.read(said), started=value_of(history, "created"))
+        return
+    turns = [_cai_turn(raw) for raw in list_of(chat.get("turns"), "turns")]
+    title = next((str(turn["name"]) for turn in turns if turn["role"] == "assistant" and turn["name"]), None)
+    yield Talk(value.position, name_of(value_of(chat, _CAI.id)), _CAI.read(turns), title)
+
+
+def _cai_turn(raw: object) -> dict[str, object]:
+    """A turn's message: the candidate that was chosen, else the last one."""
+    turn = mapping_of(raw, "A turn")
+    candidates = list_of(turn.get("candidates") or [], "candidates")
+    chosen = value_of(turn, "primary_candidate_id")
+    best = next((one for one in candidates if value_of(one, "candidate_id") == chosen), (candidates or [None])[-1])
+    said = value_of(best, "raw_content")
+    body = {"text": said or ""} if said or not candidates else {"candidates": candidates}
+    role = "user" if value_of(turn, "author.is_human") is True else "assistant"
+    names = {"name": "author.name", "id": "turn_key.turn_id", "time": "create_time"}
+    return {"role": role, **{name: value_of(turn, path) for name, path in names.items()}, **body}
+
+
+def _cai_older(raw: object) -> dict[str, object]:
+    names = {"id": "uuid id", "name": "src.name src.user.username", "text": "text", "time": "created"}
+    role = "user" if value_of(raw, "src.is_human is_human") is True else "assistant"
+    return {"role": role, **{name: value_of(raw, path) for name, path in names.items()}}
+
+
+_PROMPTED = re.compile(r"(?:Prompted|Asked|Said|Searched for|Eingegebener Prompt:|Prompt:?)\s+", re.IGNORECASE)
+
+
+def _takeout(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """A session for each day (UTC), oldest first."""
+    days: dict[str, Talk] = {}
+    items: list[tuple[str, int, Raw]] = []
+    for file in files:
+        for value in file.values():
+            if isinstance(value, Refused):
+                yield value
+                continue
+            raw = mapping_of(value.content, "An activity")
+            items.append((str(raw.get("time")), value.position, raw))
+    for time, position, raw in sorted(items, key=lambda one: one[0]):
+        pages = [value_of(one, "html") for one in list_of(raw.get("safeHtmlItem") or [], "safeHtmlItem")]
+        answer = "\n".join(plain_html(page) for page in pages if isinstance(page, str))
+        title = str(raw.get("title") or "")
+        prompt = _PROMPTED.match(title)
+        if not answer and not prompt:
+            continue  # something that was switched or used
+        own = [
+            value_of(one, "name") for one in list_of(raw.get("subtitles") or [], "subtitles") if value_of(one, "url")
+        ]
+        given = list_of(raw.get("attachedFiles") or [], "attachedFiles")
+        names = [str(name).strip("- \xa0") for name in own] if len(own) == len(given) else given
+        day = days.setdefault(time[:10], Talk(position, f"gemini-{time[:10]}", [], "Gemini Apps"))
+        sent = Message(title[prompt.end() if prompt else 0 :], "user", time=time, raw=raw)
+        sent.files = [mark(None, name) for name in names]
+        day.messages += [sent, *([Message(answer, "assistant", "Gemini", time=time, raw=raw)] if answer else [])]
+    yield from days.values()
+
+
+def _takeout_page(files: Sequence[File], options: Options) -> Iterator[Found]:
+    raise InvalidInput(
+        "Gemini's activity is read as JSON, not as a page: in Takeout choose My Activity, then JSON as its format.",
+        code="unreadable_file",
+    )
+    yield
+
+
+_OWN_TAGS = re.compile(
+    r"\s*<(?:local-command|command-|system-reminder|bash-|task-notification|user-prompt-submit-hook|environment_context|user_"
+    r"instructions|permissions instructions|turn_aborted|INSTRUCTIONS|ide_|user_action|collaboration_mode|skill)"
+    r"|# AGENTS\.md instructions|\[Request interrupted|Caveat: The messages below"
+)
+"""How texts begin that coding agents write under the name of their user."""
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+
+
+def _own_words(raw: Raw) -> Raw | None:
+    """A user's message without what the coding agent added to it; None when nothing else is in it."""
+    content = raw.get("content")
+    if raw.get("role") != "user":
+        return raw
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    said: list[object] = []
+    for part in parts:
+        text = part.get("text") if isinstance(part, Mapping) else None
+        if isinstance(text, str) and isinstance(part, Mapping):
+            text = _REMINDER.sub("", text)
+            if not text.strip() or _OWN_TAGS.match(text):
+                continue
+            part = {**part, "text": text}
+        said.append(part)
+    return {**raw, "content": said} if said else None
+
+
+_HIDDEN_LINES = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+
+
+def _claude_code(files: Sequence[File], options: Options) -> Iterator[Found]:
+    for file in files:
+        made, title, session = Conversation(), None, None
+        for value in file.values():
+            if isinstance(value, Refused):
+                yield value
+                continue
+            line = mapping_of(value.content, "A line")
+            title = value_of(line, "summary customTitle aiTitle") if line.get("type") in _TITLES else title
+            message = line.get("message")
+            if line.get("type") not in ("user", "assistant") or any(line.get(name) for name in _HIDDEN_LINES):
+                continue
+            session = session or name_of(line.get("sessionId"))
+            raw = _own_words(mapping_of(message, "A message"))
+            if raw is not None:
+                own = {name: raw.get(name) for name in ("role", "content")}
+                made.add(
+                    own, f"Line {value.position}", speaker="Claude", time=line.get("timestamp"), id=line.get("uuid")
+                )
+        yield Talk(1, session or _stem(file), made.messages, title if isinstance(title, str) else None)
+
+
+_TITLES = ("summary", "custom-title", "ai-title")
+
+
+def _stem(file: File) -> str | None:
+    return None if file.name == "-" else file.stem
+
+
+def _codex(files: Sequence[File], options: Options) -> Iterator[Found]:
+    for file in files:
+        made, session, started = Conversation(), None, None
+        for value in file.values():
+            if isinstance(value, Refused):
+                yield value
+                continue
+            line = mapping_of(value.content, "A line")
+            item = line.get("payload") if line.get("type") == "response_item" else line
+            if line.get("type") == "session_meta" or (session is None and "instructions" in line):
+                session, started = (
+                    name_of(value_of(line, "payload.id id")),
+                    value_of(line, "payload.timestamp timestamp"),
+                )
+            if not isinstance(item, Mapping) or not (item.get("type") == "message" or item_role(item.get("type"))):
+                continue
+            raw = _own_words(item)
+            if raw is not None and raw.get("role") not in ("developer", "system"):
+                made.add(raw, f"Line {value.position}", "Codex", line.get("timestamp"))
+        yield Talk(1, session or _stem(file), made.messages, started=started)
+
+
+def _letta(value: Value, options: Options) -> Iterator[Talk]:
+    """A session for each agent."""
+    file = mapping_of(value.content, "An agent file")
+    agents = file.get("agents")
+    for number, each in enumerate(agents if isinstance(agents, list) else [file], 1):
+        agent = mapping_of(each, "An agent")
+        name = name_of(agent.get("name"))
+        raws = [mapping_of(raw, "A message") for raw in list_of(agent.get("messages") or [], "messages")]
+        sends = any(name == _SEND for raw in raws for name, _, _ in _letta_calls(raw))
+        made = Conversation()
+        for at, raw in enumerate(raws, 1):
+            if (message := _letta_message(raw, sends)) is not None:
+                made.add(message, f"Message {at}", name, raw.get("created_at"), raw.get("id") or raw.get("otid"))
+        yield Talk(value.position, name_of(agent.get("id")) or name or f"letta-{number}", made.messages, name)
+
+
+_SEND = "send_message"
+"""Letta's tool with which an agent speaks; text next to calls is what such an agent thinks to itself."""
+
+
+def _letta_calls(raw: Raw) -> list[tuple[object, object, Raw]]:
+    """Name, arguments and the call itself, of each call of a message."""
+    calls = raw.get("tool_calls")
+    found = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+    return [
+        (value_of(call, "function.name name"), value_of(call, "function.arguments arguments"), call) for call in found
+    ]
+
+
+def _letta_message(raw: Raw, sends: bool) -> Raw | None:
+    """A message of an agent file in the form of a chat API; None for what nobody says."""
+    role, content = raw.get("role"), value_of(raw, "content text")
+    texts = (
+        [part.get("text") for part in content if isinstance(part, Mapping)] if isinstance(content, list) else [content]
+    )
+    packed = _packed(texts[0]) if len(texts) == 1 else None
+    if role == "system" or (role == "tool" and raw.get("name") == _SEND):
+        return None
+    if role == "user" and packed is not None:
+        said = packed.get("message")
+        return (
+            {"role": role, "content": said} if packed.get("type") == "user_message" and isinstance(said, str) else None
+        )
+    if role == "tool" and packed is not None and "message" in packed:
+        content = packed["message"] if isinstance(packed["message"], str) else json.dumps(packed["message"])
+    message = {"role": role, "content": content, "tool_call_id": raw.get("tool_call_id"), "name": raw.get("name")}
+    calls = _letta_calls(raw)
+    if role == "assistant" and calls:
+        spoken = [_packed(arguments) for name, arguments, _ in calls if name == _SEND]
+        said = "\n".join(str(one["message"]) for one in spoken if one and "message" in one)
+        message["content"] = said if sends else content
+        message["tool_calls"] = [
+            {"id": call.get("id"), "name": name, "args": _packed(given) or given}
+            for name, given, call in calls
+            if name != _SEND
+        ]
+    return {name: found for name, found in message.items() if found is not None}
+
+
+def _packed(text: object) -> Raw | None:
+    """The object that a text is as JSON."""
+    try:
+        found = json.loads(text) if isinstance(text, str) and text.lstrip().startswith("{") else text
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _facts(product: str, under: str, text: str, session: str, time: str, metadata: str) -> Reader:
+    """A reader of another memory's facts: statements with the time from which they are true, oldest first."""
+
+    def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
+        talks: dict[str, Talk] = {}
+        for file in files:
+            for value in file.values(under):
+                if isinstance(value, Refused):
+                    yield value
+                    continue
+                raw = mapping_of(value.content, "A fact")
+                if value_of(raw, "state") in ("invalidated", "deleted"):
+                    continue
+                said, ended = value_of(raw, text), value_of(raw, "invalid_at")
+                words = f"{said} (valid until {str(ended)[:10]})" if ended else said
+                made = Message(words if isinstance(said, str) else None, "user", time=value_of(raw, time), raw=raw)  # type: ignore[arg-type]
+                made.id = name_of(value_of(raw, "uuid id"))
+                made.metadata = {name: found for name in metadata.split() if (found := value_of(raw, name))}
+                own = name_of(value_of(raw, session)) or product
+                talks.setdefault(own, Talk(value.position, own, [])).messages.append(made)
+        for talk in talks.values():
+            talk.messages.sort(key=lambda message: str(message.time or ""))
+            yield talk
+
+    return reader
+
+
+_ZEP = _Chats("messages", "thread_id session_id uuid id", "", "content", "role_type role", "created_at",
+              started="thread_created_at created_at", message_id="uuid id", mine="name", owner="user_id",
+              roles={"norole": "user"})  # fmt: skip
+
+
+PRODUCTS: tuple[Format, ...] = (
+    Format("claude", "Claude's data export", each_value(_CLAUDE.talk, "conversations"),
+           ("uuid chat_messages name", "conversations.chat_messages conversations.uuid"),
+           has=r"(^|/)conversations\.json$ (^|/)(users|projects|memories)\.json$", files=r"(^|/)conversations\.json$"),
+    Format("gemini-takeout", "Gemini's activity of Google Takeout", _takeout,
+           ("header title time products", "header title time safeHtmlItem.html")),
+    Format("gemini-takeout-page", "Gemini's activity of Google Takeout as a page, which is not read", _takeout_page,
+           begins=lambda text: "outer-cell mdl-cell" in text or "<title>My Activity" in text),
+    Format("open-webui", "Open WebUI's chats", each_value(_OPEN_WEBUI.talk, "data chats"),
+           ("chat.history.messages", "chat.history.messages chat.models", "chat.messages chat.models")),
+    Format("librechat", "LibreChat's conversation", each_value(_librechat),
+           ("conversationId exportAt", "conversationId endpoint title", "messages.isCreatedByUser messages.text")),
+    Format("sillytavern", "SillyTavern's chat", _sillytavern,
+           ("is_user mes name", "is_user mes send_date name", "chat_metadata mes")),
+    Format("characterai", "Character.AI's chat", each_value(_characterai),
+           ("turns.candidates.raw_content turns.turn_key", "turns.candidates turns.author",
+            "histories.histories.msgs", "histories.msgs")),
+    Format("letta", "Letta's agent file", each_value(_letta),
+           ("agents.messages agents.agent_type", "agents.system agents.name", "agent_type core_memory",
+            "agent_type in_context_message_indices")),
+    Format("zep-facts", "edges of Zep's graph",
+           _facts("zep", "edges", "fact", "group_id graph_id", "valid_at created_at", "name invalid_at expired_at"),
+           ("fact valid_at invalid_at", "edges.fact edges.source_node_uuid", "fact source_node_uuid")),
+    Format("zep", "a thread of Zep", each_value(_ZEP.talk, "threads sessions"),
+           ("messages.processed messages.uuid", "messages.role_type messages.content", "messages.uuid row_count")),
+    Format("hindsight", "hindsight's memories",
+           _facts("hindsight", "items memories results facts memory_units", "text", "document_id",
+                  "occurred_start mentioned_at event_date date created_at", "fact_type context entities"),
+           ("items.text items.fact_type", "text fact_type", "memories.fact_type", "results.text results.mentioned_at",
+            "memory_units.text memory_units.fact_type", "items.mentioned_at items.document_id")),
+    Format("claude-code", "a session of Claude Code", _claude_code,
+           ("sessionId message.role uuid parentUuid", "sessionId isSidechain message")),
+    Format("codex", "a session of Codex", _codex,
+           ("type=session_meta payload.id", "type=response_item payload", "record_type instructions id timestamp")),
+    *API_MESSAGES,
+)  # fmt: skip
