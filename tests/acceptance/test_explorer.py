@@ -26,7 +26,7 @@ PAGES = (
     "/owners",
     "/search",
     href("/search", q="bob"),
-    *(href(path, owner=OWNER) for path in ("/owner", "/states", "/facts", "/topics", "/days", "/trees")),
+    *(href(path, owner=OWNER) for path in ("/owner", "/states", "/facts", "/graph", "/topics", "/days", "/trees")),
     href("/ask", owner=OWNER, question="Where did Bob live before Seattle?"),
     href("/context", owner=OWNER, question="Where does Bob live?"),
     href("/session", owner=OWNER, session="chat-2025-04-06"),
@@ -122,6 +122,36 @@ def test_a_person_recalls_opens_a_tree_follows_a_fact_to_its_turn_and_forgets_it
     assert "Forgotten." in str(tab.run("document.querySelector('#wanted').innerText"))
     found = memory.recall(OWNER, "How many people report to Bob?")
     assert all("people report to" not in piece.text for piece in found.evidence)
+
+
+def test_drawings_answer_to_the_pointer(address: str, key: str, tab: Tab) -> None:
+    """Given the drawings, when a person drags over a time, points to somebody, zooms, and opens a context, then the
+    page shows these days, lights the neighbours, moves, and has the turns around."""
+    log_in(tab, address, key)
+    tab.open(address + href("/states", owner=OWNER))
+    before = tab.run("document.querySelectorAll('.lane').length")
+    for kind, share in (("down", 0.7), ("move", 0.9), ("up", 0.9)):
+        point = f"clientX: box.left + box.width * {share}, pointerId: 1, bubbles: true"
+        strip = "const strip = document.querySelector('.strip'), box = strip.getBoundingClientRect()"
+        held = "strip.setPointerCapture = () => {}"
+        tab.run(
+            f"(() => {{ {strip}; {held}; strip.dispatchEvent(new PointerEvent('pointer{kind}', {{ {point} }})) }})()"
+        )
+    tab.until("location.search.includes('since=2024')")
+    assert 0 < tab.run("document.querySelectorAll('.lane').length") < before
+
+    tab.open(address + href("/graph", owner=OWNER))
+    tab.run("document.querySelector('.entity').dispatchEvent(new PointerEvent('pointerenter'))")
+    lit, everybody = (tab.run(f"document.querySelectorAll('{which}').length") for which in (".entity.on", ".entity"))
+    assert 1 < lit < everybody
+    wheel = "new WheelEvent('wheel', { deltaY: -300, ctrlKey: true, cancelable: true, clientX: 700, clientY: 500 })"
+    tab.run(f"document.querySelector('.net').dispatchEvent({wheel})")
+    assert "scale" in tab.run("document.querySelector('.moves').getAttribute('transform')")
+
+    tab.open(address + href("/ask", owner=OWNER, question="Where does Maya live?"))
+    tab.run("document.querySelector('.evidence .button').click()")
+    tab.until("document.querySelectorAll('.around .turn').length > 2")
+    assert tab.url.endswith(href("/ask", owner=OWNER, question="Where does Maya live?"))
 
 
 def test_all_pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark(address: str, key: str, tab: Tab) -> None:

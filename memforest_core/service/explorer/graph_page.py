@@ -29,7 +29,10 @@ FACTS = 30
 STEPS = 160
 LARGEST, SMALLEST = 20.0, 5.0
 """Radiuses, in pixels."""
-_EDGE_X, _EDGE_Y = 7.0, 8.0
+LABEL_X, LABEL_Y = 9.0, 5.5
+"""What a label takes, in per cent of width and height."""
+UNSTACKING = 40
+_EDGE_X, _EDGE_Y = 9.0, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,4 +156,15 @@ def laid_out(count: int, lines: Sequence[tuple[int, int, int]]) -> list[tuple[fl
         at = at + moved / length * np.minimum(length, 0.12 * (1 - step / STEPS))
     at = (at - at.min(0)) / np.maximum(np.ptp(at, axis=0), 1e-9)
     edge = np.array([_EDGE_X, _EDGE_Y])
-    return [(round(float(x), 2), round(float(y), 2)) for x, y in edge + at * (100 - 2 * edge)]
+    return [(round(float(x), 2), round(float(y), 2)) for x, y in _unstacked(edge + at * (100 - 2 * edge))]
+
+
+def _unstacked(at: np.ndarray) -> np.ndarray:
+    """Points moved up or down until no label is on another one."""
+    for _ in range(UNSTACKING):
+        across, down = (at[:, None] - at[None]).transpose(2, 0, 1)
+        near = (np.abs(across) < LABEL_X) & (np.abs(down) < LABEL_Y) & ~np.eye(len(at), dtype=bool)
+        sign = np.where(down == 0, np.sign(np.arange(len(at))[:, None] - np.arange(len(at))), np.sign(down))
+        at[:, 1] += (near * sign * (LABEL_Y - np.abs(down)) / 2.2).sum(1)
+        at[:, 1] = np.clip(at[:, 1], _EDGE_Y / 2, 100 - _EDGE_Y)
+    return at
