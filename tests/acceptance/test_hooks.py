@@ -111,11 +111,11 @@ def test_a_session_is_stored_once_and_remembered_in_the_next(
     for name in ("Stop", "Stop", "PreCompact"):
         assert hook(*options, stdin=event(name, transcript)) == ({}, "")
     spoken = ["We deploy the billing service with Kustomize.", "I will remember."]
-    assert contents(data, owner, f"{agent}-s1") == spoken
+    assert contents(data, owner, "s1") == spoken
     with write(transcript, *NEXT[agent]).open("a") as file:
         file.write('{"type": "user", "half')
     assert hook(*options, stdin=event("SessionEnd", transcript, reason="other")) == ({}, "")
-    assert contents(data, owner, f"{agent}-s1") == [*spoken, "The staging cluster is in Oslo."]
+    assert contents(data, owner, "s1") == [*spoken, "The staging cluster is in Oslo."]
 
     begun, _ = hook(*options, stdin=event("SessionStart", tmp_path / "none", "s2", source="startup"))
     assert begun["hookEventName"] == "SessionStart"
@@ -141,7 +141,7 @@ def test_a_notification_of_codex_is_stored_once(data: Path, owner: str, tmp_path
     call = ("codex", json.dumps(notice), "--data", str(data), "--owner", owner)
     for _ in range(2):
         assert hook(*call, CODEX_HOME=str(tmp_path)) == ({}, "")
-    assert contents(data, owner, f"codex-{notice['thread-id']}") == ["Rename foo to bar.", "Renamed."]
+    assert contents(data, owner, str(notice["thread-id"])) == ["Rename foo to bar.", "Renamed."]
 
     notice["thread-id"] = str(uuid4())
     day = tmp_path / "sessions" / "2026" / "05" / "20"
@@ -149,7 +149,7 @@ def test_a_notification_of_codex_is_stored_once(data: Path, owner: str, tmp_path
     write(day / f"rollout-2026-05-20T18-00-00-{notice['thread-id']}.jsonl", *FIRST["codex"])
     call = ("codex", json.dumps(notice), *call[2:])
     assert hook(*call, CODEX_HOME=str(tmp_path)) == ({}, "")
-    assert len(contents(data, owner, f"codex-{notice['thread-id']}")) == 2
+    assert len(contents(data, owner, str(notice["thread-id"]))) == 2
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_server_that_is_unavailable_and_lines_that_cannot_be_read_are_said(
     said = hook("claude-code", "--data", str(data), "--owner", owner, stdin=event("Stop", transcript))[1]
     assert "2 lines of the transcript are no JSON" in said
     assert "1 turns have more than 60,000 characters" in said
-    assert len(contents(data, owner, "claude-code-s1")[0]) < 61_000
+    assert len(contents(data, owner, "s1")[0]) < 61_000
 
 
 def test_without_a_node_a_process_of_its_own_stores_and_the_printed_configuration_runs(tmp_path: Path) -> None:

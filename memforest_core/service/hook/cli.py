@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 URL, KEY, OWNER = "MEMFOREST_URL", "MEMFOREST_KEY", "MEMFOREST_OWNER"
 CHANNEL_CHARS = 200
 """The last so many characters of a longer path name its project."""
-WAIT_S = 120.0
+WAIT_S, POLL_S = 120.0, 0.2
+LOG = Path("logs", "hook.log")
+"""In a data directory: what the last process said that stored without a node; empty when all was well."""
 EVENTS: dict[Agent, dict[str, str | None]] = {
     Agent.CLAUDE_CODE: {"SessionStart": "startup|clear|compact", "Stop": None, "PreCompact": None, "SessionEnd": None},
     Agent.CODEX: {"SessionStart": "startup|clear|compact", "Stop": None},
@@ -73,13 +76,6 @@ app = typer.Typer(
     name="hook", cls=Harmless, help="Remember the sessions of a coding agent: for its hooks.", no_args_is_help=True
 )
 
-OwnerOption = Annotated[str | None, option("Whose memory; else $MEMFOREST_OWNER, else the user's name.", "--owner")]
-ServerOption = Annotated[str | None, option(f"A MemForest server, else ${URL}; its key in ${KEY}.", "--server")]
-ChannelOption = Annotated[str | None, option("The project's name; else its directory.", "--channel")]
-TokensOption = Annotated[int | None, option("Of the context; the setting context.max_tokens unless given.")]
-WaitOption = Annotated[bool, typer.Option("--wait", help="Also start a node if none runs, and wait for facts.")]
-PrintOption = Annotated[bool, typer.Option("--print-config", help="Print what to add to the agent's configuration.")]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -91,6 +87,7 @@ class Options:
     data: Path | None
     channel: str | None
     max_tokens: int | None
+    wait: bool
 
     @property
     def arguments(self) -> list[str]:
@@ -101,74 +98,43 @@ class Options:
         return ["hook", self.agent, *(part for name, value in given if value for part in (f"--{name}", str(value)))]
 
 
-@app.command("claude-code")
-def claude_code(
-    owner: OwnerOption = None,
-    server: ServerOption = None,
+def hook(
+    context: typer.Context,
+    notification: Annotated[str | None, argument("What Codex gives to its notify program.")] = None,
+    owner: Annotated[str | None, option(f"Whose memory; else ${OWNER}, else the user's name.", "--owner")] = None,
+    server: Annotated[str | None, option(f"A server's address, else ${URL}; its key is ${KEY}.", "--server")] = None,
     data: DataOption = None,
-    channel: ChannelOption = None,
-    max_tokens: TokensOption = None,
-    wait: WaitOption = False,
-    print_config: PrintOption = False,
+    channel: Annotated[str | None, option("The project's name; else its directory.")] = None,
+    max_tokens: Annotated[int | None, option("Of the context; context.max_tokens unless given.")] = None,
+    wait: Annotated[bool, option("Also start a node if none runs, and wait for facts.", "--wait")] = False,
+    print_config: Annotated[bool, option("Print the agent's configuration.", "--print-config")] = False,
 ) -> None:
-    """Store what was said in Claude Code, and print what is remembered at the start of a session.
+    """Store what was said, and print what is remembered at the start of a session.
 
     Reads the hook's JSON on stdin. Always ends with 0; what went wrong is one sentence on stderr.
     """
-    _run(Agent.CLAUDE_CODE, None, owner, server, data, channel, max_tokens, wait, print_config)
-
-
-@app.command()
-def codex(
-    notification: Annotated[str | None, argument("What Codex gives to its notify program; else stdin.")] = None,
-    owner: OwnerOption = None,
-    server: ServerOption = None,
-    data: DataOption = None,
-    channel: ChannelOption = None,
-    max_tokens: TokensOption = None,
-    wait: WaitOption = False,
-    print_config: PrintOption = False,
-) -> None:
-    """Store what was said in Codex, and print what is remembered at the start of a session.
-
-    Reads a hook's JSON on stdin, or the notification that it is given. Always ends with 0.
-    """
-    _run(Agent.CODEX, notification, owner, server, data, channel, max_tokens, wait, print_config)
-
-
-def _run(
-    agent: Agent,
-    notification: str | None,
-    owner: str | None,
-    server: str | None,
-    data: Path | None,
-    channel: str | None,
-    max_tokens: int | None,
-    wait: bool,
-    print_config: bool,
-) -> None:
     if server is None and data is None:
         server = os.environ.get(URL) or None
     if server is not None and data is not None:
         raise InvalidInput("Give --server or --data, not both.", code="invalid_server")
     owner = owner or os.environ.get(OWNER) or getpass.getuser()
-    options = Options(agent, owner, server, data, channel, max_tokens)
+    options = Options(Agent(str(context.info_name)), owner, server, data, channel, max_tokens, wait)
     if print_config:
         _print_config(options)
         return
     raw = sys.stdin.buffer.read() if notification is None else notification.encode()
-    event = read_event(agent, raw)
-    if data is not None and not wait and event.name not in RECALLING:
-        from memforest_core.client.embedded.directory import is_open
-
-        if not is_open(data):
-            _store_later(options, data, raw)
-            return
+    event = read_event(options.agent, raw)
+    if data is not None and not wait and _is_late(data, event, options, raw):
+        return
     with _opened(options) as memory:
-        if event.name in STORING:
-            _store(memory, options, event, wait)
         if event.name in RECALLING:
             _print_context(memory, options, event)
+        if event.name in STORING:
+            _store(memory, options, event)
+
+
+for agent in Agent:
+    app.command(str(agent))(hook)
 
 
 @contextmanager
@@ -187,6 +153,8 @@ def _opened(options: Options) -> Iterator[Memory]:
 
         served = served_at(options.data)
     if served is None:
+        if options.wait and options.data is not None:
+            _await_node(options.data)
         with opened_memory(options.data, create=True) as memory:
             yield memory
         return
@@ -196,34 +164,53 @@ def _opened(options: Options) -> Iterator[Memory]:
         yield remote
 
 
+def _is_late(data: Path, event: HookEvent, options: Options, raw: bytes) -> bool:
+    """Whether the agent need not wait for this event: it has nothing to recall from, or is stored later."""
+    from memforest_core.client.embedded.directory import served_at
+
+    if event.name not in RECALLING:
+        if served_at(data) is not None:
+            return False
+        _store_later(options, data, raw)
+        return True
+    log = data / LOG
+    if log.exists() and log.stat().st_size:
+        report_progress(f"The last session could not be stored: {log} says why.")
+    return not data.exists()
+
+
 def _store_later(options: Options, data: Path, raw: bytes) -> None:
     """Store in a process of its own, which starts a node: that takes longer than an agent should wait."""
-    log = data / "logs" / "hook.log"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    log.parent.mkdir(mode=0o700, exist_ok=True)
+    (data / LOG).parent.mkdir(mode=0o700, exist_ok=True)
     # -P: modules of the agent's project are not ours.
     command = [sys.executable, "-P", "-m", "memforest_core.cli", *options.arguments, "--wait"]
-    with log.open("ab") as output, tempfile.TemporaryFile() as given:
+    with (data / LOG).open("wb") as output, tempfile.TemporaryFile() as given:
         given.write(raw)
         given.seek(0)
         subprocess.Popen(command, stdin=given, stdout=output, stderr=output, start_new_session=True)  # noqa: S603 - ours
 
 
-def _session(options: Options, event: HookEvent) -> str:
-    return f"{options.agent}-{event.session}"
+def _await_node(data: Path) -> None:
+    """Wait until a node that another hook starts can be reached."""
+    from memforest_core.client.embedded.directory import is_open, running_node
+
+    ends = time.monotonic() + WAIT_S
+    while is_open(data) and running_node(data) is None and time.monotonic() < ends:
+        time.sleep(POLL_S)
 
 
 def _channel(options: Options, event: HookEvent) -> str:
     return options.channel or event.project[-CHANNEL_CHARS:]
 
 
-def _store(memory: Memory, options: Options, event: HookEvent, wait: bool) -> None:
+def _store(memory: Memory, options: Options, event: HookEvent) -> None:
     """What the transcript has and the memory has not."""
-    session, channel = _session(options, event), _channel(options, event)
-    stage = "facts" if wait else "none"
+    place: Any = {"channel": _channel(options, event), "metadata": {"agent": str(options.agent)}}
+    place |= {"wait": "facts", "timeout_s": WAIT_S} if options.wait else {}
     if event.transcript is None:
         for turn in event.said:
-            memory.append(options.owner, session, turn, channel=channel)
+            memory.append(options.owner, event.session, turn, **place)
         if not event.said and event.name != "SessionStart":
             report_progress("This session has no transcript, so nothing of it is stored.")
         return
@@ -233,7 +220,7 @@ def _store(memory: Memory, options: Options, event: HookEvent, wait: bool) -> No
     if found.cut:
         report_progress(f"{found.cut} turns have more than {MAX_CHARS:,} characters: only their beginnings are stored.")
     if found.turns:
-        memory.enqueue(options.owner, session, found.turns, channel=channel, wait=stage, timeout_s=WAIT_S)
+        memory.enqueue(options.owner, event.session, found.turns, **place)
 
 
 def _print_context(memory: Memory, options: Options, event: HookEvent) -> None:
@@ -241,7 +228,7 @@ def _print_context(memory: Memory, options: Options, event: HookEvent) -> None:
     from memforest_core.assistant.context.records import PREAMBLE, Section, sections
 
     starts = event.name == "SessionStart"
-    session = None if starts and event.source != "compact" else _session(options, event)
+    session = None if starts and event.source != "compact" else event.session
     made = memory.context(
         options.owner, session, event.prompt or None, channel=_channel(options, event), max_tokens=options.max_tokens
     )

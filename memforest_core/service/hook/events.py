@@ -24,6 +24,8 @@ RECALLING = frozenset({"SessionStart", "UserPromptSubmit"})
 
 _NOTICE = "agent-turn-complete"
 """The type of what Codex gives to the program of its setting ``notify``."""
+_HIDDEN = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+"""Flags of lines of Claude Code that nobody says."""
 _MACHINE = (
     "<command-",
     "<local-command-",
@@ -129,7 +131,7 @@ def read_transcript(agent: Agent, path: Path) -> Transcript:
 def _claude_turn(entry: Mapping[str, Any]) -> TurnInput | None:
     """What a line of a transcript of Claude Code says; None for tools, reasoning, subagents and notes of its own."""
     role, message = entry.get("type"), entry.get("message")
-    machine = any(entry.get(flag) for flag in ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage"))
+    machine = any(entry.get(flag) for flag in _HIDDEN)
     if role not in ("user", "assistant") or machine or not isinstance(message, dict):
         return None
     content = message.get("content")

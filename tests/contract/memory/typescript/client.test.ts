@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { type Server, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import test from "node:test";
-import { MemForest, MemForestError, type RecallResult, contextText } from "memforest-client";
+import { MemForest, MemForestError, PREAMBLE, type RecallResult, contextText } from "memforest-client";
 
 const url = process.env.MEMFOREST_URL ?? "";
 const key = process.env.MEMFOREST_KEY ?? "";
@@ -60,7 +60,7 @@ test("errors have the code, the status and the problem of the service", async ()
 
 test("a context reads as the library writes it", async () => {
   const found = await memory.context({ owner: "written", session: "s1", question: "Where does Ana live?" });
-  assert.equal(contextText(found), process.env.EXPECTED_CONTEXT);
+  assert.equal(`${PREAMBLE}\n\n${contextText(found)}`, process.env.EXPECTED_CONTEXT);
 });
 
 type Scripted = { status: number; after?: string; body?: string; hang?: boolean; cut?: boolean };
