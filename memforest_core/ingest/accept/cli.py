@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +17,8 @@ from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from memforest_core.client.handles import SessionHandle
     from memforest_core.client.producer import MemForestClient
     from memforest_core.ingest.formats.formats import Checked, Chosen
@@ -167,8 +170,6 @@ def ingest(
     counted. A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the
     queue is full it waits for room; when there is none in time, the exit code is 75.
     """
-    from rich.progress import Progress
-
     from memforest_core.ingest.formats.fields import Dates
     from memforest_core.ingest.formats.formats import OWN_LINES, chosen, sessions
     from memforest_core.ingest.formats.history import parse_map
@@ -178,7 +179,6 @@ def ingest(
     if display_name is not None and owner is None:
         raise InvalidInput("Give --owner with --display-name, which is the name of that owner.", code="missing_owner")
     options = Options(owner, session, me, *parse_map(columns or []), Dates(dates), skip_unread)
-    progress = Progress(console=console(stderr=True), disable=as_json)
     with opened(file) as files:
         found = chosen(files, None if format_ == "auto" else format_)
         name = found.format.name
@@ -187,15 +187,13 @@ def ingest(
         _check_options(found, options)
         report = Report(name, waited=wait or ("none" if data is None else "summaries"))
         if name != OWN_LINES or dry_run:
-            options, seen = _checked(found, options, as_json or dry_run)
+            options, seen = _checked(found, options, as_json)
             if dry_run:
                 _show(_preview(name, seen), as_json)
                 return
             report.warnings = tuple(seen.warnings)
-        with opened_store(data, create=True) as store, progress:
-            bar = progress.add_task("handing over", total=sum(each.size for each in found.files) or None)
-            read = [replace(each, progress=lambda size: progress.advance(bar, size)) for each in found.files]
-            items = sessions(replace(found, files=read), options, Findings())
+        with opened_store(data, create=True) as store, _followed(found, "handing over", as_json) as (read, progress):
+            items = sessions(read, options, Findings())
             names = {} if display_name is None else {owner: display_name}
             handles = _handed_over(items, store.client, report, names, time_zone, backfill, timeout)
             accepted = [(handle.owner, handle.session_id) for handle in handles if report.waited != "none"]
@@ -206,6 +204,17 @@ def ingest(
     _print(report, as_json)
 
 
+@contextmanager
+def _followed(found: Chosen, doing: str, as_json: bool) -> Iterator[tuple[Chosen, Progress]]:
+    """The files with a bar that shows how much of them is read."""
+    from rich.progress import Progress
+
+    with Progress(console=console(stderr=True), disable=as_json) as progress:
+        bar = progress.add_task(doing, total=sum(each.size for each in found.files) or None)
+        read = [replace(each, progress=lambda size: progress.advance(bar, size)) for each in found.files]
+        yield replace(found, files=read), progress
+
+
 def _check_options(found: Chosen, options: Options) -> None:
     """Refuse options that the format ignores."""
     if options.session is not None and found.format.name in ("jsonl", "mem0", "locomo", "longmemeval"):
@@ -214,15 +223,16 @@ def _check_options(found: Chosen, options: Options) -> None:
         raise InvalidInput(f"Leave --map out: {found.format.name} has fields of its own.", code="invalid_map")
 
 
-def _checked(found: Chosen, options: Options, never_ask: bool) -> tuple[Options, Checked]:
+def _checked(found: Chosen, options: Options, as_json: bool) -> tuple[Options, Checked]:
     """What the file has, before anything is stored; on a terminal it prompts for the owner's name. Raises
     InvalidInput for what must not be stored."""
     from memforest_core.ingest.formats.formats import checked
 
     try:
-        seen = checked(found, options)
+        with _followed(found, "reading", as_json) as (read, _):
+            seen = checked(read, options)
     except InvalidInput as error:
-        if error.code != "missing_me" or never_ask or not sys.stdin.isatty():
+        if error.code != "missing_me" or as_json or not sys.stdin.isatty():
             raise
         print(printable(error.message), file=sys.stderr)
         options = replace(options, me=typer.prompt("You are", default="", err=True))

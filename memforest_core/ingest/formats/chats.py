@@ -28,6 +28,7 @@ from memforest_core.ingest.formats.talks import USUAL, Fields, Message, Options,
 # WhatsApp
 
 _LINE = re.compile(rf"^[\u200e\u200f\ufeff]*(?P<open>\[)?{NUMERIC_TIME}(?(open)\]\s?|\s+[-–—]\s+)(?P<rest>.*)$")
+_RTL = re.compile("[\u200f\u202a-\u202e\u2066-\u2069]")
 _SENDER = re.compile(r"(?P<name>[^:\n\"“”„«»]{1,100}):(?:\s|$)(?P<text>.*)", re.DOTALL)
 _KIND_WORDS = {
     "image": "image bild imagen imagem foto immagine afbeelding obraz изображение 画像 图片 이미지 görsel",
@@ -39,17 +40,28 @@ _KIND_WORDS = {
     "file": "document dokument documento documenten документ ドキュメント 문서 belge",
 }
 _KIND_OF = {word: kind for kind, words in _KIND_WORDS.items() for word in words.split()}
-_OMITTED = re.compile(r"\u200e?(?P<kind>image|video|audio|sticker|GIF|document|Contact card) omitted$", re.I)
+_OMITTED = re.compile(r"(?:^|\u200e)(?P<kind>image|video|audio|sticker|GIF|document|Contact card) omitted$", re.I)
 _ATTACHED = re.compile(r"\u200e?<[^<>:\n]{3,25}\s?:\s(?P<name>[^<>\n]+\.\w{1,5})>")
-_FILE = re.compile(r"^\u200e?(?P<name>[^\n/<>]+\.\w{2,5}) \([^()\n]+\)(?:\n|$)")
+_FILE = re.compile(
+    r"^\u200e?(?P<name>[^\n/<>]+\.\w{2,5}) \([^()\n]*(?:attach|angehängt|adjunt|joint|allegat|anexad|bijgevoegd|vedhæft"
+    r"|bifoga|vedlagt|liite|załączon|прикреп|添付|附件|첨부|eklendi)[^()\n]*\)(?:\n|$)",
+    re.I,
+)
+_HIDDEN = re.compile(
+    r"<[^<>\n]*(?:medi|mídia|médi|медиа|multimed|メディア|媒體|媒体|미디어|medya|وسائط)[^<>\n]*>", re.I
+)
 _EDITED = re.compile(
     r"\s*\u200e?<[^<>]*(?:edit|bearbeit|modifi|bewerk|redig|измен|编辑|編集|수정|düzenle)[^<>]*>$", re.I
 )
 _DELETED = re.compile(
-    r"^(?:null|(?:This message was|You) deleted\b.*|.*\b(?:wurde gelöscht|Nachricht gelöscht|eliminó este mensaje"
-    r"|Eliminaste este mensaje|message a été supprimé|avez supprimé ce message|mensagem (?:foi )?apagada"
-    r"|apagou esta mensagem|messaggio è stato eliminato|eliminato questo messaggio|bericht is verwijderd"
-    r"|bericht verwijderd|сообщение удалено|удалили данное сообщение))\.?$",
+    r"(?:null|This message was deleted(?: by admin .*)?|You deleted this message(?: as admin)?"
+    r"|Waiting for this message.*|Diese Nachricht wurde(?: von .{1,60})? gelöscht"
+    r"|Du hast diese Nachricht gelöscht|Se eliminó este mensaje|Eliminaste este mensaje|Este mensaje fue eliminado"
+    r"|Ce message a été supprimé|Vous avez supprimé ce message"
+    r"|(?:Esta m|Essa m|M)ensagem (?:foi )?apagada|Você apagou esta mensagem|Questo messaggio è stato eliminato"
+    r"|Hai eliminato questo messaggio|Dit bericht is verwijderd|(?:Je hebt|U heeft) dit bericht verwijderd"
+    r"|Данное сообщение удалено|Вы удалили данное сообщение|Detta meddelande raderades|To wiadomość została usunięta"
+    r"|Bu mesaj silindi|此消息已删除|このメッセージは削除されました|삭제된 메시지입니다)\.?",
     re.I,
 )
 _TITLE = re.compile(r"^WhatsApp[ _-]*Chat(?:[ _-]+(?:with|mit|con|avec|com|met|-))?[ _-]+", re.I)
@@ -79,6 +91,7 @@ def _whatsapp_lines(file: File) -> Iterator[tuple[str, str | None, str]]:
     """Time, sender (None: the app) and text of each message; lines without a time belong to the one before."""
     time, lines = "", list[str]()
     for line in file.lines():
+        line = _RTL.sub("", line[:60]) + line[60:]
         found = _LINE.match(line)
         if found is None:
             lines.append(line)
@@ -111,7 +124,7 @@ def _whatsapp_message(time: str, name: str, text: str) -> Message | None:
     """A message with its attachments as marks; None for a notice."""
     plain = _EDITED.sub("", text)
     bare = plain.replace("\u200e", "").strip()
-    if _DELETED.match(bare):
+    if _DELETED.fullmatch(bare):
         return None
     files = [mark(None, found["name"]) for found in _ATTACHED.finditer(plain)]
     rest = _ATTACHED.sub("", plain)
@@ -119,7 +132,7 @@ def _whatsapp_message(time: str, name: str, text: str) -> Message | None:
         files, rest = [mark(None, attached["name"])], rest[attached.end() :]
     elif omitted := _OMITTED.search(rest):
         files, rest = [mark(_KIND_OF[omitted["kind"].lower().split()[0]])], rest[: omitted.start()]
-    elif re.fullmatch(r"<[^<>\n]+>", bare) and not files:
+    elif _HIDDEN.fullmatch(bare) and not files:
         files, rest = [mark("file")], ""
     elif plain.startswith("\u200e") and not files:
         kinds = [kind for word in bare.split() if (kind := _KIND_OF.get(word.lower()))]
@@ -132,7 +145,7 @@ def _whatsapp_message(time: str, name: str, text: str) -> Message | None:
 
 
 def _begins_whatsapp(text: str) -> bool:
-    return any(_LINE.match(line) for line in text.splitlines()[:5])
+    return any(_LINE.match(_RTL.sub("", line)) for line in text.splitlines()[:5])
 
 
 # Telegram
@@ -278,9 +291,16 @@ def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) 
 # Discord
 
 _DISCORD = Fields(
-    text="content", speaker="author.nickname author.name", speaker_id="author.id", role="", time="timestamp", id="id",
-    reply="reference.message_id", edited="timestamp_edited", files="attachments",
-)  # fmt: skip
+    text="content forwarded_message.content",
+    speaker="author.nickname author.name",
+    speaker_id="author.id",
+    role="",
+    time="timestamp",
+    id="id",
+    reply="reference.message_id",
+    edited="timestamp_edited",
+    files="attachments",
+)
 _DISCORD_SAID = {"Default", "Reply", "ThreadStarterMessage", "20", "21", "23"}
 
 
@@ -349,7 +369,9 @@ def _meta(files: Sequence[File], options: Options) -> Iterator[Found]:
         for file in of:
             for raw in _objects(file):
                 content = mapping_of(repaired(raw), "A conversation")
-                said = list_of(content.get("messages") or [], "messages")
+                said = content.get("messages")
+                if not isinstance(said, list):
+                    continue
                 count += len(said)
                 messages += [made for each in said if (made := _meta_message(mapping_of(each, "A message")))]
                 path = name_of(content.get("thread_path"))
@@ -357,7 +379,8 @@ def _meta(files: Sequence[File], options: Options) -> Iterator[Found]:
                 talk.title = name_of(value_of(content, "title thread_name"))
                 talk.channel = "messenger" if "facebook" in name or "threadName" in content else "instagram"
         talk.notices = count - len(messages)
-        yield talk
+        if count:
+            yield talk
 
 
 def _meta_message(raw: Mapping[str, object]) -> Message | None:
@@ -400,7 +423,7 @@ def _teams(files: Sequence[File], options: Options) -> Iterator[Found]:
     """A conversation for each chat of Graph's messages, or for each of the personal export."""
     talks: dict[str | None, Talk] = {}
     for file in files:
-        for value in file.values("value conversations"):
+        for value in file.values("value conversations messages"):
             if isinstance(value, Refused):
                 yield value
                 continue
@@ -409,7 +432,8 @@ def _teams(files: Sequence[File], options: Options) -> Iterator[Found]:
             chat = raw if isinstance(listed, list) else {}
             name = name_of(value_of(chat, "id") or value_of(raw, "chat_id channel_identity.channel_id"))
             talk = talks.setdefault(name, Talk(value.position, name, [], channel="teams", people=True))
-            talk.title = name_of(value_of(chat, "display_name topic")) or talk.title
+            title = value_of(chat, "display_name topic") or value_of(value.outer, "topic chat.topic display_name")
+            talk.title = name_of(title) or talk.title
             talk.me = [found] if (found := name_of(value.outer.get("userId"))) else []
             for each in listed if isinstance(listed, list) else [raw, *list_of(raw.get("replies") or [], "replies")]:
                 message = _teams_message(mapping_of(each, "A message"), options)
@@ -529,6 +553,7 @@ CHATS = (
         "messages of Microsoft Teams",
         _teams,
         ("value.messageType value.body.content", "messageType body.content createdDateTime",
+         "messages.messageType messages.body.content messages.createdDateTime",
          "conversations.MessageList.messagetype", "conversations.MessageList userId"),
         maps=True,
     ),

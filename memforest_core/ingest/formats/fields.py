@@ -33,28 +33,29 @@ def value_of(value: object, names: str) -> object | None:
 
     ``author.name`` goes into an object, ``choices.0`` into a list. Names are compared without case, ``_`` and ``-``.
     """
-    for path in names.split():
-        found = _under(value, path)
-        if found is None and "." in path:
-            found = value
-            for key in path.split("."):
-                found = _under(found, key)
-        if found is not None and found != "":
-            return found
+    if isinstance(value, dict):
+        for key, rest in _paths(tuple(value), names):
+            found: object = value[key] if not rest else value_of(value[key], rest)
+            if found is not None and found != "":
+                return found
+    elif isinstance(value, list):
+        first, _, rest = names.partition(".")
+        if first.isdecimal() and int(first) < len(value):
+            return value_of(value[int(first)], rest) if rest else value[int(first)]
     return None
 
 
-def _under(value: object, key: str) -> object | None:
-    if isinstance(value, list):
-        items: list[object] = value
-        return items[int(key)] if key.isdecimal() and int(key) < len(items) else None
-    if not isinstance(value, Mapping):
-        return None
-    fields: Mapping[str, object] = value
-    if key in fields:
-        return fields[key]
-    wanted = squeezed(key)
-    return next((found for name, found in fields.items() if squeezed(str(name)) == wanted), None)
+@lru_cache(maxsize=16_384)
+def _paths(keys: tuple[str, ...], names: str) -> tuple[tuple[str, str], ...]:
+    """The keys that the names mean in an object with these keys, each with the rest of its path."""
+    own = {squeezed(str(key)): key for key in reversed(keys)} | {str(key): key for key in keys}
+    made: list[tuple[str, str]] = []
+    for path in names.split():
+        first, _, rest = path.partition(".")
+        for name, left in ((path, ""), (first, rest)) if rest else ((path, ""),):
+            key = own.get(name, own.get(squeezed(name)))
+            made += [(key, left)] if key is not None else []
+    return tuple(made)
 
 
 def leaves(value: object, depth: int = 3) -> Iterator[tuple[str, object]]:
@@ -76,7 +77,8 @@ _CLOCK = (
     r"(?:\s*(?P<late>[AaPp]\.?\s?[Mm]\.?|م|ص))?"
 )
 NUMERIC_TIME = (
-    r"(?P<a>\d{1,4})(?P<mark>[./-])\s?(?P<b>\d{1,2})[./-]\s?(?P<c>\d{1,4})\.?(?:,|،)?\s*(?:um|at|à|às|,)?\s*" + _CLOCK
+    r"(?P<a>\d{1,4})(?P<mark>[./-])\s?(?P<b>\d{1,2})[./-]\s?(?P<c>\d{1,4})\.?(?:,|،)?\s*(?:um|at|à|às|klo|kl\.?|,)?\s*"
+    + _CLOCK
 )
 """A date in numbers with a time of day, as clocks of many countries write it."""
 _NUMERIC = re.compile(NUMERIC_TIME)
@@ -222,7 +224,8 @@ class _Plain(HTMLParser):
         elif tag in ("img", "emoji"):
             alt = given.get("alt") or ""
             picture = tag == "img" and "emoji" not in (given.get("itemtype") or "").lower()
-            self.parts.append(f"[image: {alt}]" if picture and alt else "[image]" if picture else alt)
+            named = alt.lower() not in ("", "image")
+            self.parts.append(f"[image: {alt}]" if picture and named else "[image]" if picture else alt)
 
     def handle_endtag(self, tag: str) -> None:
         self.unshown -= tag in _UNSHOWN and self.unshown > 0

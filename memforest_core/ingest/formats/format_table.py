@@ -89,14 +89,10 @@ def matching(fields: set[str], formats: Iterable[Format]) -> list[Format]:
 
 
 def nearest(fields: set[str], formats: Iterable[Format]) -> tuple[Format, list[str]] | None:
-    """The format that most marks are there of, and the marks that are missing; None when there are none."""
-    best: tuple[float, Format, list[str]] | None = None
-    for each in formats:
-        for marks in _marks(each):
-            share = len(marks & fields) / len(marks)
-            if share and (best is None or share > best[0]):
-                best = (share, each, sorted(marks - fields))
-    return None if best is None else best[1:]
+    """The format that most marks are there of, and the marks that are missing; None when no more than half are."""
+    found = [(len(marks & fields) / len(marks), each, marks) for each in formats for marks in _marks(each)]
+    share, best, marks = max(found, key=lambda one: (one[0], len(one[2])))
+    return (best, sorted(marks - fields)) if share > 0.5 else None
 
 
 def _marks(format_: Format) -> list[frozenset[str]]:

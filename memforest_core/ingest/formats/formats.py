@@ -10,9 +10,9 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.chats import CHATS
 from memforest_core.ingest.formats.datasets import DATASETS
 from memforest_core.ingest.formats.file_items import Item
-from memforest_core.ingest.formats.format_table import Format, Found, matching, nearest, of_names, shape
+from memforest_core.ingest.formats.format_table import Format, Found, each_value, matching, nearest, of_names, shape
 from memforest_core.ingest.formats.history import MAGIC, History, from_sqlite
-from memforest_core.ingest.formats.json_items import read_lines
+from memforest_core.ingest.formats.json_items import line_of, read_lines
 from memforest_core.ingest.formats.products import PRODUCTS
 from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Findings, Options, Sessions, Talk, warnings_of
@@ -23,7 +23,11 @@ HEAD_BYTES = 2**16
 
 def _own_lines(files: Sequence[File], options: Options) -> Iterator[Found]:
     for file in files:
-        yield from read_lines(file.chunks(), options.owner)
+        first = file.head(16).removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0].strip()
+        if first == b"{" or first.startswith(b"["):  # not one a line
+            yield from each_value(lambda one, given: [line_of(one.content, given.owner, one.position)])([file], options)
+        else:
+            yield from read_lines(file.chunks(), options.owner)
 
 
 def _history(files: Sequence[File], options: Options) -> Iterator[Found]:
@@ -107,8 +111,12 @@ def recognized(file: File) -> Format:
     found = formats_of(head)
     if found:
         return found[0]
-    near = nearest(_fields(_text(head)), FORMATS.values())
-    hint = f" It is nearest to {near[0].name} ({near[0].what}), but has no {', '.join(near[1])}." if near else ""
+    fields = _fields(_text(head))
+    near = nearest(fields, FORMATS.values())
+    top = sorted(field for field in fields if "." not in field and "=" not in field)
+    hint = f" Its fields are {', '.join(top[:12])}." if top else ""
+    if near is not None:
+        hint += f" It is nearest to {near[0].name} ({near[0].what}), but has no {', '.join(near[1])}."
     raise InvalidInput(
         f"{file.name} is of no known format.{hint} Give --format, one of {', '.join(sorted(FORMATS))}.",
         code="unknown_format",

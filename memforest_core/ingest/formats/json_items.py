@@ -273,7 +273,11 @@ class _Document:
 
 def read_line(raw: bytes, owner: str | None, number: int = 1) -> Converted:
     """The session in a line of JSON; ``owner`` is whose it is when the line does not say. Raises InvalidInput."""
-    line = _parsed(raw, "invalid_line")
+    return line_of(_parsed(raw, "invalid_line"), owner, number)
+
+
+def line_of(line: object, owner: str | None, number: int) -> Converted:
+    """The session in one of our own objects. Raises InvalidInput."""
     if not isinstance(line, dict):
         raise InvalidInput("Write one JSON object a line.", code="invalid_line")
     whose = line.get("owner", owner)

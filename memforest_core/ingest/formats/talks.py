@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,11 @@ ROLES = {
     **dict.fromkeys(("tool", "function"), "tool"),
 }
 """What the values of a role's field mean, in small letters."""
+_MODEL = re.compile(
+    r"chatgpt.*|copilot|gemini(?:[- ].*)?|gpt[- ]?[345o].*|claude[- ](?:\d|opus|sonnet|haiku|instant).*|llama[- ]?\d.*"
+    r"|(?:mistral|mixtral|deepseek|qwen)[-\d].*"
+)
+"""Names of models: what speaks under one is an assistant."""
 _KINDS = {
     "image": "jpg jpeg png gif webp heic heif bmp tiff svg avif",
     "video": "mp4 mov webm mkv avi 3gp m4v",
@@ -127,6 +133,7 @@ class Fields:
     reply: str = "reply_to reply_to_message_id reply_to_id in_reply_to parent_message_id reference.message_id quoted_id"
     edited: str = "edited edited_at timestamp_edited edited_timestamp"
     files: str = "attachments files images media"
+    mine: str = "is_from_me from_me is_me is_outgoing"
     metadata: str = ""
 
     def mapped(self, names: Mapping[str, str]) -> Fields:
@@ -153,6 +160,7 @@ class Fields:
             name_of(value_of(raw, self.id)),
             name_of(value_of(raw, self.reply)),
             value_of(raw, self.edited),
+            str(value_of(raw, self.mine)).lower() in ("true", "1", "yes"),
             files=marks(value_of(raw, self.files)),
             metadata={name: found for name in self.metadata.split() if (found := value_of(raw, name))},
             raw=raw,
@@ -165,14 +173,14 @@ class Fields:
             if given is None or isinstance(given, Mapping | list):
                 continue
             value = str(given).strip().lower()
-            if found := roles.get(value) or self.roles.get(value):
+            if found := roles.get(value) or self.roles.get(value) or ("assistant" if _MODEL.fullmatch(value) else None):
                 return found
         return roles.get("")
 
     def _empty(self, raw: Mapping[str, object]) -> str | None:
         """Nothing, where a field of the text is there and says nothing."""
         there = {squeezed(str(name)) for name in raw}
-        return "" if any(squeezed(name) in there for name in self.text.split()) else None
+        return None if there.isdisjoint(map(squeezed, self.text.split())) else ""
 
 
 MAPPED = ("text", "speaker", "speaker_id", "role", "time", "id", "reply", "edited", "files")

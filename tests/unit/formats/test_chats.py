@@ -40,6 +40,12 @@ SPANISH = """\
 KOREAN = """\
 2025. 3. 1. 오후 9:15 - Ida: 안녕
 2025. 3. 1. 오전 12:15 - Ben: 네"""
+ARABIC = "\u200f١٣\u200f/٣\u200f/٢٠٢٥، ٩:٠٥ م - Ida: مرحبا"
+TYPED = """\
+[13.03.25, 09:15:00] Ida: You deleted the file, right?
+[13.03.25, 09:16:00] Ben: report.pdf (final version)
+<3
+[13.03.25, 09:17:00] Ida: Die Datei wurde gelöscht: alles weg. I saw the image omitted"""
 SWEDISH = "2025-03-01 21:15 - Ida: Hej\n2025-03-02 08:00 - Ben: Hej hej"
 ORDERED = "4/5/25, 10:00 - Ida: one\n5/5/25, 11:00 - Ben: two\n1/6/25, 11:00 - Ida: three"
 
@@ -162,6 +168,11 @@ CASES: list[tuple[str, object, str | None, list[str]]] = [
         "2025-03-13T00:06:00|Ida|[audio: 0001-AUDIO.opus]"]),
     ("a.txt", SPANISH, "Ben", ["whatsapp-a", "2025-05-13T21:05:00|Ida|Hola", "2025-05-14T00:10:00|me|[file]"]),
     ("a.txt", KOREAN, "Ben", ["whatsapp-a", "2025-03-01T00:15:00|me|네", "2025-03-01T21:15:00|Ida|안녕"]),
+    ("a.txt", ARABIC, "", ["whatsapp-a", "2025-03-13T21:05:00|Ida|مرحبا"]),
+    ("a.txt", TYPED, "", [
+        "whatsapp-a", "2025-03-13T09:15:00|Ida|You deleted the file, right?",
+        "2025-03-13T09:16:00|Ben|report.pdf (final version)\n<3",
+        "2025-03-13T09:17:00|Ida|Die Datei wurde gelöscht: alles weg. I saw the image omitted"]),
     ("a.txt", SWEDISH, "Ben", ["whatsapp-a", "2025-03-01T21:15:00|Ida|Hej", "2025-03-02T08:00:00|me|Hej hej"]),
     ("a.txt", ORDERED, "", ["whatsapp-a", "2025-05-04T10:00:00|Ida|one", "2025-05-05T11:00:00|Ben|two",
                             "2025-06-01T11:00:00|Ida|three"]),
