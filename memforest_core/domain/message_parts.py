@@ -44,7 +44,7 @@ _SILENT = {
     "thinking", "think", "reasoning", "redacted_thinking", "reasoning_content", "reasoning_summary", "thought",
     "step_start", "source", "source_url", "source_document", "cache_point", "item_reference", "compaction",
     "compaction_trigger", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
-    "additional_tools", "guard_content", "citation",
+    "additional_tools", "guard_content", "citation", "token_budget",
 }  # fmt: skip
 """Parts that are no part of what was said."""
 _TEXTS = {"text", "input_text", "output_text", "summary_text"}

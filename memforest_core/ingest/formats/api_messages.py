@@ -21,6 +21,7 @@ from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import ROLES, Message, Options, Talk
 
 _MAX_DEPTH = 6
+_LISTS = ("messages", "contents", "data", "items", "messages.data", "items.data")
 _PAYLOAD = (
     "messages", "contents", "chat_history", "message", "choices", "generations", "input", "inputs", "question", "query",
     "prompt", "output", "outputs", "answer", "response", "result", "text", "content", "data", "items",
@@ -72,6 +73,8 @@ def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, objec
     if depth > _MAX_DEPTH:
         return []
     if isinstance(value, list):
+        if len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], str) and value[0].lower() in ROLES:
+            return [{"role": value[0], "content": value[1]}]  # LangChain's short form
         return [message for each in value for message in payload(each, role, depth + 1)]
     if not isinstance(value, Mapping):
         return []
@@ -110,9 +113,10 @@ def api_files(files: Sequence[File], options: Options) -> Iterator[Found]:
                 yield value
                 continue
             item = value.content
-            listed = [value_of(item, name) for name in ("messages", "contents", "data", "items")]
-            said = next((each for each in listed if isinstance(each, list)), None)
-            if said is None and value_of(item, "role parts content") is None and not item_role(value_of(item, "type")):
+            alone = value_of(item, "role parts content") is not None or item_role(value_of(item, "type"))
+            listed = [value_of(item, name) for name in _LISTS]
+            said = None if alone else next((each for each in listed if isinstance(each, list)), None)
+            if said is None and not alone:
                 both = payload(value_of(item, "input"), "user") + payload(value_of(item, "output"), "assistant")
                 said = both or None
             if said is not None:

@@ -16,18 +16,23 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memforest_core.domain.message_parts import item_role
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
 from memforest_core.ingest.formats.fields import plain_html, value_of
-from memforest_core.ingest.formats.file_items import Refused, Value, list_of, mapping_of, name_of
+from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value
 from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Message, Options, Talk, mark, marks
 
 Raw = Mapping[str, object]
+
+
+def _some(raw: Raw, names: str) -> object | None:
+    """The value of the first of these names that is not empty."""
+    return next((found for name in names.split() if (found := value_of(raw, name))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class _Chats:
         yield Talk(
             value.position,
             name_of(value_of(conversation, self.id)),
-            self.read(value_of(conversation, self.messages), value_of(conversation, self.shown)),
+            self.read(_some(conversation, self.messages), value_of(conversation, self.shown)),
             title if isinstance(title, str) else None,
             started=value_of(conversation, self.started),
             owner=name_of(value_of(conversation, self.owner)),
@@ -75,8 +80,7 @@ class _Chats:
         made = Conversation()
         raws = [mapping_of(item, "A message") for item in items]
         for number, raw in enumerate(self._branch(raws, name_of(shown)), 1):
-            found = (value_of(raw, name) for name in self.text.split())
-            content, where = next((each for each in found if each), None), f"Message {number}"
+            content, where = _some(raw, self.text), f"Message {number}"
             role = str(value_of(raw, self.role)).strip().lower()
             role = self.roles.get(role, role) if self.roles else role
             named = self.speaker[1:] if self.speaker.startswith("=") else value_of(raw, self.speaker)
@@ -159,25 +163,48 @@ def _librechat(value: Value, options: Options) -> Iterator[Talk]:
     return _LIBRECHAT.talk(Value(value.position, {**conversation, "messages": flat}), options)
 
 
+@dataclass(slots=True)
+class _Log:
+    """A file whose lines make one session."""
+
+    made: Conversation = field(default_factory=Conversation)
+    session: str | None = None
+    title: object = None
+    started: object = None
+
+
+def _by_line(read: Callable[[_Log, Raw, str], None]) -> Reader:
+    """A reader of files with a session each, which ``read`` reads line by line; a line that it refuses is left out."""
+
+    def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
+        for file in files:
+            log = _Log()
+            for value in file.values():
+                try:
+                    if isinstance(value, Refused):
+                        yield value
+                    else:
+                        read(log, mapping_of(value.content, "A line"), f"Line {value.position}")
+                except InvalidInput as error:
+                    yield Refused(value.position, error)
+            name = log.session or (None if file.name == "-" else file.stem)
+            title = log.title if isinstance(log.title, str) else None
+            yield Talk(1, name, log.made.messages, title, started=log.started)
+
+    return reader
+
+
 _SILLYTAVERN = _Chats("", "", "", "mes", "role", "send_date", message_id="", speaker="name", mine="name",
                       files="extra.image extra.file extra.files extra.media")  # fmt: skip
 _CAI = _Chats("turns", "chat.chat_id turns.0.turn_key.chat_id", "chat.name character.name", "text", "role", "time",
               speaker="name", mine="name")  # fmt: skip
 
 
-def _sillytavern(files: Sequence[File], options: Options) -> Iterator[Found]:
-    for file in files:
-        raws: list[dict[str, object]] = []
-        for value in file.values():
-            if isinstance(value, Refused):
-                yield value
-                continue
-            raw = mapping_of(value.content, "A line")
-            if not {"chat_metadata", "user_name"} & raw.keys():
-                role = "user" if raw.get("is_user") else "system" if raw.get("is_system") else "assistant"
-                raws.append({**raw, "role": role})
-        names = sorted({str(raw.get("name")) for raw in raws if raw["role"] == "assistant"})
-        yield Talk(1, _stem(file), _SILLYTAVERN.read(raws), ", ".join(names) or None)
+def _sillytavern(log: _Log, raw: Raw, where: str) -> None:
+    if not {"chat_metadata", "user_name"} & raw.keys():
+        role = "user" if raw.get("is_user") else "system" if raw.get("is_system") else "assistant"
+        log.made.messages += (said := _SILLYTAVERN.read([{**raw, "role": role}]))
+        log.title = log.title or next((message.speaker for message in said if role == "assistant"), None)
 
 
 def _characterai(value: Value, options: Options) -> Iterator[Talk]:
@@ -213,37 +240,39 @@ def _cai_older(raw: object) -> dict[str, object]:
     return {"role": role, **{name: value_of(raw, path) for name, path in names.items()}}
 
 
-_PROMPTED = re.compile(r"(?:Prompted|Asked|Said|Searched for|Eingegebener Prompt:|Prompt:?)\s+", re.IGNORECASE)
+_PROMPTED = re.compile(r"(?:Prompted|Asked|Said|Eingegebener Prompt:|Prompt:?)\s+", re.IGNORECASE)
 
 
 def _takeout(files: Sequence[File], options: Options) -> Iterator[Found]:
-    """A session for each day (UTC), oldest first."""
+    """A session for each day (UTC), oldest first; other products of Google have activities of the same form."""
     days: dict[str, Talk] = {}
-    items: list[tuple[str, int, Raw]] = []
-    for file in files:
-        for value in file.values():
-            if isinstance(value, Refused):
-                yield value
-                continue
-            raw = mapping_of(value.content, "An activity")
-            items.append((str(raw.get("time")), value.position, raw))
-    for time, position, raw in sorted(items, key=lambda one: one[0]):
-        pages = [value_of(one, "html") for one in list_of(raw.get("safeHtmlItem") or [], "safeHtmlItem")]
+    items = [value for file in files for value in file.values()]
+    yield from (value for value in items if isinstance(value, Refused))
+    for value in sorted((each for each in items if isinstance(each, Value)), key=_taken_at):
+        raw, time = value.content, _taken_at(value)
+        pages = [value_of(one, "html") for one in _listed(raw, "safeHtmlItem")]
         answer = "\n".join(plain_html(page) for page in pages if isinstance(page, str))
-        title = str(raw.get("title") or "")
+        title = str(value_of(raw, "title") or "")
         prompt = _PROMPTED.match(title)
-        if not answer and not prompt:
+        names = f"{value_of(raw, 'header')} {value_of(raw, 'products')}"
+        if not (answer or prompt) or not re.search("gemini|bard", names, re.IGNORECASE):
             continue  # something that was switched or used
-        own = [
-            value_of(one, "name") for one in list_of(raw.get("subtitles") or [], "subtitles") if value_of(one, "url")
-        ]
-        given = list_of(raw.get("attachedFiles") or [], "attachedFiles")
-        names = [str(name).strip("- \xa0") for name in own] if len(own) == len(given) else given
-        day = days.setdefault(time[:10], Talk(position, f"gemini-{time[:10]}", [], "Gemini Apps"))
+        own = [str(value_of(one, "name")).strip("- \xa0") for one in _listed(raw, "subtitles") if value_of(one, "url")]
+        given = _listed(raw, "attachedFiles")
+        day = days.setdefault(time[:10], Talk(value.position, f"gemini-{time[:10]}", [], "Gemini Apps"))
         sent = Message(title[prompt.end() if prompt else 0 :], "user", time=time, raw=raw)
-        sent.files = [mark(None, name) for name in names]
+        sent.files = [mark(None, name) for name in (own if len(own) == len(given) else given)]
         day.messages += [sent, *([Message(answer, "assistant", "Gemini", time=time, raw=raw)] if answer else [])]
     yield from days.values()
+
+
+def _taken_at(value: Value) -> str:
+    return str(value_of(value.content, "time") or "")
+
+
+def _listed(raw: object, name: str) -> list[object]:
+    found = value_of(raw, name)
+    return found if isinstance(found, list) else []
 
 
 def _takeout_page(files: Sequence[File], options: Options) -> Iterator[Found]:
@@ -251,88 +280,60 @@ def _takeout_page(files: Sequence[File], options: Options) -> Iterator[Found]:
         "Gemini's activity is read as JSON, not as a page: in Takeout choose My Activity, then JSON as its format.",
         code="unreadable_file",
     )
-    yield
 
 
-_OWN_TAGS = re.compile(
-    r"\s*<(?:local-command|command-|system-reminder|bash-|task-notification|user-prompt-submit-hook|environment_context|user_"
-    r"instructions|permissions instructions|turn_aborted|INSTRUCTIONS|ide_|user_action|collaboration_mode|skill)"
-    r"|# AGENTS\.md instructions|\[Request interrupted|Caveat: The messages below"
+_OWN_BLOCKS = re.compile(
+    r"<(local-command[\w-]*|command-[\w-]+|system-reminder|bash-[\w-]+|task-notification|user-prompt-submit-hook"
+    r"|environment_context|user_instructions|permissions instructions|turn_aborted|INSTRUCTIONS|ide_\w+|user_action"
+    r"|collaboration_mode|skills?(?:_instructions)?)>.*?(?:</\1>|\Z)\s*",
+    re.DOTALL,
 )
-"""How texts begin that coding agents write under the name of their user."""
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+"""What coding agents write under the name of their user."""
+_OWN_TEXTS = re.compile(r"# AGENTS\.md instructions|\[Request interrupted|Caveat: The messages below")
 
 
 def _own_words(raw: Raw) -> Raw | None:
     """A user's message without what the coding agent added to it; None when nothing else is in it."""
-    content = raw.get("content")
     if raw.get("role") != "user":
         return raw
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    said: list[object] = []
-    for part in parts:
+    content, said = raw.get("content"), []
+    for part in content if isinstance(content, list) else [{"type": "text", "text": content or ""}]:
         text = part.get("text") if isinstance(part, Mapping) else None
-        if isinstance(text, str) and isinstance(part, Mapping):
-            text = _REMINDER.sub("", text)
-            if not text.strip() or _OWN_TAGS.match(text):
-                continue
-            part = {**part, "text": text}
-        said.append(part)
+        if not isinstance(text, str):
+            said.append(part)
+        elif (own := _OWN_BLOCKS.sub("", text)).strip() and not _OWN_TEXTS.match(own):
+            said.append({**part, "text": own})
     return {**raw, "content": said} if said else None
 
 
 _HIDDEN_LINES = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-
-
-def _claude_code(files: Sequence[File], options: Options) -> Iterator[Found]:
-    for file in files:
-        made, title, session = Conversation(), None, None
-        for value in file.values():
-            if isinstance(value, Refused):
-                yield value
-                continue
-            line = mapping_of(value.content, "A line")
-            title = value_of(line, "summary customTitle aiTitle") if line.get("type") in _TITLES else title
-            message = line.get("message")
-            if line.get("type") not in ("user", "assistant") or any(line.get(name) for name in _HIDDEN_LINES):
-                continue
-            session = session or name_of(line.get("sessionId"))
-            raw = _own_words(mapping_of(message, "A message"))
-            if raw is not None:
-                own = {name: raw.get(name) for name in ("role", "content")}
-                made.add(
-                    own, f"Line {value.position}", speaker="Claude", time=line.get("timestamp"), id=line.get("uuid")
-                )
-        yield Talk(1, session or _stem(file), made.messages, title if isinstance(title, str) else None)
-
-
 _TITLES = ("summary", "custom-title", "ai-title")
 
 
-def _stem(file: File) -> str | None:
-    return None if file.name == "-" else file.stem
+def _claude_code(log: _Log, line: Raw, where: str) -> None:
+    if line.get("type") in _TITLES:
+        log.title = value_of(line, "summary customTitle aiTitle")
+    if line.get("type") not in ("user", "assistant") or any(line.get(name) for name in _HIDDEN_LINES):
+        return
+    log.session = log.session or name_of(line.get("sessionId"))
+    raw = _own_words(mapping_of(line.get("message"), "A message"))
+    if raw is not None:
+        own = {name: raw[name] for name in ("role", "content") if name in raw}
+        log.made.add(own, where, "Claude", line.get("timestamp"), line.get("uuid"))
 
 
-def _codex(files: Sequence[File], options: Options) -> Iterator[Found]:
-    for file in files:
-        made, session, started = Conversation(), None, None
-        for value in file.values():
-            if isinstance(value, Refused):
-                yield value
-                continue
-            line = mapping_of(value.content, "A line")
-            item = line.get("payload") if line.get("type") == "response_item" else line
-            if line.get("type") == "session_meta" or (session is None and "instructions" in line):
-                session, started = (
-                    name_of(value_of(line, "payload.id id")),
-                    value_of(line, "payload.timestamp timestamp"),
-                )
-            if not isinstance(item, Mapping) or not (item.get("type") == "message" or item_role(item.get("type"))):
-                continue
-            raw = _own_words(item)
-            if raw is not None and raw.get("role") not in ("developer", "system"):
-                made.add(raw, f"Line {value.position}", "Codex", line.get("timestamp"))
-        yield Talk(1, session or _stem(file), made.messages, started=started)
+def _codex(log: _Log, line: Raw, where: str) -> None:
+    item = line.get("payload") if line.get("type") == "response_item" else line
+    if line.get("type") == "session_meta" or (log.session is None and "instructions" in line):
+        log.session, log.started = (
+            name_of(value_of(line, "payload.id id")),
+            value_of(line, "payload.timestamp timestamp"),
+        )
+    if not isinstance(item, Mapping) or not (item.get("type") == "message" or item_role(item.get("type"))):
+        return
+    raw = _own_words(item)
+    if raw is not None and raw.get("role") not in ("developer", "system"):
+        log.made.add(raw, where, "Codex", line.get("timestamp"))
 
 
 def _letta(value: Value, options: Options) -> Iterator[Talk]:
@@ -355,42 +356,40 @@ _SEND = "send_message"
 """Letta's tool with which an agent speaks; text next to calls is what such an agent thinks to itself."""
 
 
-def _letta_calls(raw: Raw) -> list[tuple[object, object, Raw]]:
-    """Name, arguments and the call itself, of each call of a message."""
-    calls = raw.get("tool_calls")
-    found = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
-    return [
-        (value_of(call, "function.name name"), value_of(call, "function.arguments arguments"), call) for call in found
-    ]
+def _letta_calls(raw: Raw) -> list[tuple[object, object, object]]:
+    """Name, arguments and id of each call of a message."""
+    names = ("function.name name", "function.arguments arguments", "id tool_call_id")
+    return [tuple(value_of(call, each) for each in names) for call in _listed(raw, "tool_calls")]  # type: ignore[misc]
 
 
 def _letta_message(raw: Raw, sends: bool) -> Raw | None:
     """A message of an agent file in the form of a chat API; None for what nobody says."""
-    role, content = raw.get("role"), value_of(raw, "content text")
-    texts = (
-        [part.get("text") for part in content if isinstance(part, Mapping)] if isinstance(content, list) else [content]
-    )
-    packed = _packed(texts[0]) if len(texts) == 1 else None
-    if role == "system" or (role == "tool" and raw.get("name") == _SEND):
+    role, calls = raw.get("role"), _letta_calls(raw)
+    content = _some(raw, "content text tool_returns.0.func_response tool_returns.0.tool_return")
+    first = value_of(content, "0.text") if isinstance(content, list) and len(content) == 1 else content
+    packed = _packed(first)
+    if (
+        role in ("system", "summary")
+        or (role == "approval" and not calls)
+        or (role == "tool" and raw.get("name") == _SEND)
+    ):
         return None
     if role == "user" and packed is not None:
-        said = packed.get("message")
-        return (
-            {"role": role, "content": said} if packed.get("type") == "user_message" and isinstance(said, str) else None
-        )
+        return {"role": role, "content": packed["message"]} if packed.get("type") == "user_message" else None
     if role == "tool" and packed is not None and "message" in packed:
         content = packed["message"] if isinstance(packed["message"], str) else json.dumps(packed["message"])
-    message = {"role": role, "content": content, "tool_call_id": raw.get("tool_call_id"), "name": raw.get("name")}
-    calls = _letta_calls(raw)
-    if role == "assistant" and calls:
-        spoken = [_packed(arguments) for name, arguments, _ in calls if name == _SEND]
-        said = "\n".join(str(one["message"]) for one in spoken if one and "message" in one)
-        message["content"] = said if sends else content
-        message["tool_calls"] = [
-            {"id": call.get("id"), "name": name, "args": _packed(given) or given}
-            for name, given, call in calls
-            if name != _SEND
-        ]
+    if calls and sends:
+        spoken = [_packed(given) for name, given, _ in calls if name == _SEND]
+        content = "\n".join(str(one["message"]) for one in spoken if one and "message" in one)
+    message = {
+        "role": "assistant" if role == "approval" else role,
+        "content": content,
+        "name": raw.get("name"),
+        "tool_call_id": _some(raw, "tool_call_id tool_returns.0.tool_call_id"),
+        "tool_calls": [
+            {"id": id_, "name": name, "args": _packed(given) or given} for name, given, id_ in calls if name != _SEND
+        ],
+    }
     return {name: found for name, found in message.items() if found is not None}
 
 
@@ -410,10 +409,14 @@ def _facts(product: str, under: str, text: str, session: str, time: str, metadat
         talks: dict[str, Talk] = {}
         for file in files:
             for value in file.values(under):
-                if isinstance(value, Refused):
-                    yield value
+                raw = None if isinstance(value, Refused) else value.content
+                if isinstance(value, Refused) or not isinstance(raw, Mapping):
+                    yield (
+                        value
+                        if isinstance(value, Refused)
+                        else Refused(value.position, bad_item("A fact is an object."))
+                    )
                     continue
-                raw = mapping_of(value.content, "A fact")
                 if value_of(raw, "state") in ("invalidated", "deleted"):
                     continue
                 said, ended = value_of(raw, text), value_of(raw, "invalid_at")
@@ -440,14 +443,15 @@ PRODUCTS: tuple[Format, ...] = (
            ("uuid chat_messages name", "conversations.chat_messages conversations.uuid"),
            has=r"(^|/)conversations\.json$ (^|/)(users|projects|memories)\.json$", files=r"(^|/)conversations\.json$"),
     Format("gemini-takeout", "Gemini's activity of Google Takeout", _takeout,
-           ("header title time products", "header title time safeHtmlItem.html")),
+           ("header=Gemini Apps title time", "header=Bard title time", "title time safeHtmlItem.html"),
+           has=r"(Gemini|Bard)[^/]*/[^/]*\.json$", files=r"(Gemini|Bard)[^/]*/[^/]*\.json$"),
     Format("gemini-takeout-page", "Gemini's activity of Google Takeout as a page, which is not read", _takeout_page,
            begins=lambda text: "outer-cell mdl-cell" in text or "<title>My Activity" in text),
     Format("open-webui", "Open WebUI's chats", each_value(_OPEN_WEBUI.talk, "data chats"),
            ("chat.history.messages", "chat.history.messages chat.models", "chat.messages chat.models")),
     Format("librechat", "LibreChat's conversation", each_value(_librechat),
            ("conversationId exportAt", "conversationId endpoint title", "messages.isCreatedByUser messages.text")),
-    Format("sillytavern", "SillyTavern's chat", _sillytavern,
+    Format("sillytavern", "SillyTavern's chat", _by_line(_sillytavern),
            ("is_user mes name", "is_user mes send_date name", "chat_metadata mes")),
     Format("characterai", "Character.AI's chat", each_value(_characterai),
            ("turns.candidates.raw_content turns.turn_key", "turns.candidates turns.author",
@@ -465,9 +469,9 @@ PRODUCTS: tuple[Format, ...] = (
                   "occurred_start mentioned_at event_date date created_at", "fact_type context entities"),
            ("items.text items.fact_type", "text fact_type", "memories.fact_type", "results.text results.mentioned_at",
             "memory_units.text memory_units.fact_type", "items.mentioned_at items.document_id")),
-    Format("claude-code", "a session of Claude Code", _claude_code,
+    Format("claude-code", "a session of Claude Code", _by_line(_claude_code),
            ("sessionId message.role uuid parentUuid", "sessionId isSidechain message")),
-    Format("codex", "a session of Codex", _codex,
+    Format("codex", "a session of Codex", _by_line(_codex),
            ("type=session_meta payload.id", "type=response_item payload", "record_type instructions id timestamp")),
     *API_MESSAGES,
 )  # fmt: skip
