@@ -23,10 +23,11 @@ _PLAIN = {"messages", "stream", "stream_options", "n"}
 _ARGUMENTS = """
     audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens modalities
     parallel_tool_calls prediction presence_penalty prompt_cache_key reasoning_effort response_format safety_identifier
-    seed service_tier stop store temperature tool_choice tools top_logprobs top_p user verbosity web_search_options
+    seed service_tier stop store temperature tool_choice tools top_k top_logprobs top_p user verbosity
+    web_search_options
 """
 _TRANSLATED = frozenset(_ARGUMENTS.split())
-"""Parameters of OpenAI's API that litellm translates for other providers. Its own options are never among them."""
+"""Parameters that litellm translates for other providers. Its own options are never among them."""
 _ENDS = ("received_finish_reason", "intermittent_finish_reason")
 """Where litellm's stream has why the model ended."""
 
@@ -90,6 +91,10 @@ class ChatRelay:
         own = _PLAIN if speaks else _PLAIN | _TRANSLATED
         arguments = {name: value for name, value in request.items() if name in own and value is not None}
         extra = {name: value for name, value in request.items() if name not in own and name != "model"}
+        if extra and not speaks:
+            raise InvalidInput(
+                f"Leave out {min(extra)!r:.80}: {self.target.model} has nothing for it.", code="unknown_field"
+            )
 
         async def call() -> Any:
             return await litellm.acompletion(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import litellm
 import pytest
 from ag2.testing import TestConfig
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -18,7 +20,10 @@ from pydantic_ai.models.test import TestModel
 
 from memforest_core import AsyncMemForest, RemoteMemForest
 from memforest_core.ingest.formats.file_items import Converted
+from memforest_core.service.integrations.conversation import Conversation
 from tests.harness.exports import read_file
+from tests.harness.model_server import ModelServer
+from tests.harness.timing import until
 from tests.integrations.conftest import Node
 from tests.integrations.test_adapters import AdkModel, AutoGenModel, ClaudeModel, HaystackModel
 from tests.integrations.test_openai_agents import Scripted, calls, says
@@ -43,7 +48,17 @@ def tenant_of_its_own(node: Node) -> tuple[str, RemoteMemForest]:
     return key, RemoteMemForest(node.address, key)
 
 
-def test_the_page_of_frameworks(node: Node) -> None:
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """Where litellm's calls go; it hides nothing from callbacks."""
+    with ModelServer(answer=lambda body: "In Bergen.") as server:
+        own = {"api_base": server.url, "api_key": "k", "turn_off_message_logging": False, "callbacks": []}
+        for name, value in own.items():
+            monkeypatch.setattr(litellm, name, value)
+        yield server
+
+
+def test_the_page_of_frameworks(node: Node, answers: ModelServer) -> None:
     _, memory = tenant_of_its_own(node)
     memory.enqueue("alice", "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
     scope: dict[str, Any] = {
@@ -80,6 +95,11 @@ def test_the_page_of_frameworks(node: Node) -> None:
         assert [turn.role for turn in memory.turns("alice", session).items] == ["user", "assistant"], session
     assert talked.final_output == "In Bergen."
     assert "recall" in requested.output
+    exchange = [("user", "Where does Ana live?"), ("assistant", "In Bergen.")]
+    for session in ("calls-1", "calls-2"):
+        stored = Conversation(memory, "alice", session, "docs")
+        until(lambda stored=stored: [(each.role, each.content) for each in stored.turns()] == exchange)
+    assert "Bergen" in str(answers.requests[0].body["messages"][0])
     memory.close()
 
 

@@ -32,7 +32,7 @@ class Operation:
     path: str
     id: str
     summary: str
-    description: str
+    paragraphs: Sequence[str]
     fields: Sequence[Field]
     example: str
     answers: Sequence[tuple[str, str]]
@@ -44,7 +44,7 @@ def reference_page(document: Schema) -> str:
     for path, operations in document["paths"].items():
         for verb, operation in operations.items():
             tags.setdefault(operation["tags"][0], []).append(_operation(verb, path, operation, document))
-    values = {"caller": None, "visit": None, "about": document["info"]["description"], "tags": tags}
+    values = {"caller": None, "visit": None, "about": document["info"]["description"].replace("`", ""), "tags": tags}
     return rendered("reference.html", {**values, "version": __version__})
 
 
@@ -62,6 +62,10 @@ def _operation(verb: str, path: str, operation: Schema, document: Schema) -> Ope
     if body and not given:
         fields.append(Field("", "body", next(iter(body)), True, ""))
     examples = given.get("examples", ())
+    summary, *paragraphs = [
+        " ".join(text.replace("`", "").split())
+        for text in (operation.get("summary", ""), *operation.get("description", "").split("\n\n"))
+    ]
     answers = [
         (status, ", ".join(_kind(each.get("schema", {})) for each in answer.get("content", {}).values()))
         for status, answer in operation["responses"].items()
@@ -70,8 +74,8 @@ def _operation(verb: str, path: str, operation: Schema, document: Schema) -> Ope
         verb.upper(),
         path,
         operation["operationId"],
-        operation.get("summary", "").replace("``", ""),
-        operation.get("description", "").partition("\n")[2].replace("``", "").strip(),
+        summary,
+        [each for each in paragraphs if each != summary],
         fields,
         json.dumps(examples[0], indent=2, ensure_ascii=False) if examples else "",
         [answer for answer in answers if answer[0] < "400"],

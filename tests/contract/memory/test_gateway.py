@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -44,7 +46,9 @@ class Served:
         self.upstream, self.node, self.owner = upstream, node, f"owner-{uuid4().hex[:12]}"
 
     def client(self, session: str | None = "chat", retries: int = 0, **key: Any) -> openai.OpenAI:
-        headers = {"X-MemForest-Owner": self.owner} | ({} if session is None else {"X-MemForest-Session": session})
+        headers = {"X-MemForest-Owner": quote(self.owner)} | (
+            {} if session is None else {"X-MemForest-Session": session}
+        )
         return openai.OpenAI(
             base_url=f"{self.server.address}/openai/v1",
             api_key=self.node.key(**key),
@@ -82,7 +86,7 @@ def running(node: Node, upstream: ModelServer) -> Iterator[Served]:
 @pytest.fixture
 def served(running: Served) -> Served:
     """An owner of its own, and a model without faults that repeats what the user said."""
-    running.owner = f"owner-{uuid4().hex[:12]}"
+    running.owner = f"Zoë {uuid4().hex[:12]}"
     running.upstream.answer = lambda body: f"You said: {last_user_text(body)}"
     running.upstream.part_s, running.upstream.cut_after = 0.0, None
     running.upstream.script()
@@ -362,3 +366,21 @@ def test_the_models(served: Served, node: Node) -> None:
     off = openai.OpenAI(base_url=f"{node.address}/openai/v1", api_key=node.key(), max_retries=0)
     with pytest.raises(openai.NotFoundError, match="Set MEMFOREST_GATEWAY__MODEL"):
         off.models.list()
+
+
+def test_the_page_of_the_gateway(node: Node, upstream: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given the page's program, whose address alone is another, then it prints what was said in another session."""
+    upstream.answer = knows
+    served = Served(node, upstream, model="openai/gpt-4.1-mini")
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "gateway.md").read_text(encoding="utf-8")
+    program = (
+        page.partition("```python\n")[2].partition("```")[0].replace("http://localhost:8080", served.server.address)
+    )
+    tenant = f"docs-{uuid4()}"
+    for _ in range(2):
+        exec(compile(program, "gateway.md", "exec"), {"key": node.key(tenant)})
+    with served.memory.for_tenant(tenant) as memory:
+        said = [turn.content for turn in memory.turns("alice", "monday").items]
+    served.close()
+
+    assert said[0] == "I moved to Lisbon." and capsys.readouterr().out.endswith("In Lisbon.")
