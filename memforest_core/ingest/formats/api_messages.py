@@ -42,6 +42,7 @@ class Conversation:
     ) -> None:  # fmt: skip
         """Add a message in any form of a chat API. ``speaker`` is who an assistant is; ``time`` and ``id`` are those of
         a message that has none of its own. Raises InvalidInput."""
+        raw = _with_objects(raw)
         self._tools |= tool_names(raw, where)
         turns = message_turns(raw, where)
         for number, turn in enumerate(turns or [{"role": "user", "content": ""}] if files else turns):
@@ -61,6 +62,17 @@ class Conversation:
             )
             made.files, made.metadata = files if number == 0 else (), {"tool_call_id": call} if call else {}
             self.messages.append(made)
+
+
+def _with_objects(raw: object, key: str = "") -> object:
+    """A message with the arguments of its calls as objects, so that all are written alike."""
+    if key == "arguments" and isinstance(raw, str):
+        return raw if (found := _parsed(raw)) is None else found
+    if isinstance(raw, list) and key == "tool_calls":
+        return [_with_objects(each, "call") for each in raw]
+    if isinstance(raw, Mapping) and key in ("", "call", "function"):
+        return {name: _with_objects(each, name) for name, each in raw.items()}
+    return raw
 
 
 def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, object]]:
