@@ -55,7 +55,7 @@ def fill(memory: MemForest) -> str:
     lifecycle = memory.lifecycle
     lifecycle.set_policy(max_age_days=1_825, digests_max_age_days=730, actor="docs")
     lifecycle.set_policy(OWNER, max_facts=10_000, actor="docs")
-    weight = next(fact for fact in memory.facts(OWNER).items if "176 pounds" in fact.text)
+    weight = next(fact for fact in memory.facts(OWNER, attribute="weight").items if "176 pounds" in fact.text)
     lifecycle.correct(OWNER, weight.id, text="Bob weighs 175 pounds.", value="175 pounds", actor="docs").wait()
     forgotten = lifecycle.forget(OWNER, session="chat-2025-04-06", turns=["chat-2025-04-06-13"], actor="docs")
     forgotten.wait()

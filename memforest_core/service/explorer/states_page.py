@@ -24,8 +24,8 @@ SUBJECTS = 12
 """Who or what can be chosen by a click: those with most states."""
 OPEN = 3
 """Subjects whose states are open at first."""
-ROOMY = 30.0
-"""A narrower bar has its label next to it."""
+ROOMY, ROOMY_ENDED = 30.0, 45.0
+"""A narrower bar has its label next to it, and so has one that ends."""
 _WEEKDAY = re.compile(r"\b\w+day (?=\d)")
 EVERYBODY = "*"
 
@@ -70,7 +70,7 @@ class Lane:
         """Where its label is, and from where on how wide: in its bar, or after or before one that is too narrow."""
         left = min(each.bar.x for each in self.items)
         right = round(max(each.bar.x + each.bar.width for each in self.items), 3)
-        if self.last.bar.width >= ROOMY:
+        if self.last.bar.width >= (ROOMY if self.last.open else ROOMY_ENDED):
             return "in", self.last.bar.x, round(100 - self.last.bar.x, 3)
         return ("after", right, round(100 - right, 3)) if 100 - right >= left else ("before", 0.0, left)
 
