@@ -21,7 +21,7 @@ from memforest_core.client.embedded.directory import is_open, served_at
 from tests.harness.timing import until
 
 STAMP = "2026-05-20T18:00:00.000Z"
-AGENTS = ("claude-code", "codex")
+AGENTS = ("claude-code", "codex", "codex-before")
 
 
 def claude(role: str, content: object, **more: object) -> dict[str, object]:
@@ -46,7 +46,7 @@ FIRST: dict[str, list[dict[str, object]]] = {
         claude("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "noise of a tool"}]),
         claude("assistant", "noise of a subagent", isSidechain=True),
     ],
-    "codex": [
+    "codex-before": [
         rollout("session_meta", id="s", cwd="/app"),
         rollout("response_item", type="message", role="user", content=[{"type": "input_text", "text": "noise"}]),
         rollout("event_msg", type="user_message", message="We deploy the billing service with Kustomize."),
@@ -54,9 +54,24 @@ FIRST: dict[str, list[dict[str, object]]] = {
         rollout("event_msg", type="agent_message", message="I will remember."),
     ],
 }
+
+
+def item(kind: str, part: str, text: str) -> dict[str, object]:
+    """A line of a rollout of Codex 0.171: an item of a turn."""
+    said = {"type": kind, "id": str(uuid4()), "content": [{"type": part, "text": text}]}
+    return rollout("event_msg", type="item_completed", turn_id="t1", item=said)
+
+
+FIRST["codex"] = [
+    *FIRST["codex-before"][:2],
+    item("UserMessage", "text", "We deploy the billing service with Kustomize."),
+    item("Reasoning", "Text", "noise"),
+    item("AgentMessage", "Text", "I will remember."),
+]
 NEXT = {
+    "codex": [item("UserMessage", "text", "The staging cluster is in Oslo.")],
     "claude-code": [claude("user", "The staging cluster is in Oslo.")],
-    "codex": [rollout("event_msg", type="user_message", message="The staging cluster is in Oslo.")],
+    "codex-before": [rollout("event_msg", type="user_message", message="The staging cluster is in Oslo.")],
 }
 
 
@@ -106,7 +121,7 @@ def test_a_session_is_stored_once_and_remembered_in_the_next(
 ) -> None:
     """Given a transcript, when hooks are called for it twice and once more with a new turn, then each turn is stored
     once without tools, and the next session of the project is given them; another project is not."""
-    options = (agent, "--data", str(data), "--owner", owner)
+    options = (agent.removesuffix("-before"), "--data", str(data), "--owner", owner)
     transcript = write(tmp_path / "t.jsonl", *FIRST[agent])
     for name in ("Stop", "Stop", "PreCompact"):
         assert hook(*options, stdin=event(name, transcript)) == ({}, "")
@@ -179,6 +194,9 @@ def test_a_server_that_is_unavailable_and_lines_that_cannot_be_read_are_said(
     unavailable = {"MEMFOREST_URL": "http://127.0.0.1:9", "MEMFOREST_KEY": "mf_x"}
     transcript = write(tmp_path / "t.jsonl", claude("user", "x" * 70_000))
     assert "can't be reached" in hook("claude-code", stdin=event("Stop", transcript), **unavailable)[1]
+    empty = write(tmp_path / "empty.jsonl", claude("assistant", []))
+    said = hook("claude-code", "--data", str(data), "--owner", owner, stdin=event("Stop", empty, "s0"))[1]
+    assert "no turn that can be read" in said
     transcript.write_text("broken\n[1]\n" + transcript.read_text())
     said = hook("claude-code", "--data", str(data), "--owner", owner, stdin=event("Stop", transcript))[1]
     assert "2 lines of the transcript are no JSON" in said

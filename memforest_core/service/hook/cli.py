@@ -221,6 +221,10 @@ def _store(memory: Memory, options: Options, event: HookEvent) -> None:
         report_progress(f"{found.cut} turns have more than {MAX_CHARS:,} characters: only their beginnings are stored.")
     if found.turns:
         memory.enqueue(options.owner, event.session, found.turns, **place)
+    elif event.name == "Stop":
+        report_progress(
+            "Nothing is stored: the transcript has no turn that can be read. Is this version of memforest old?"
+        )
 
 
 def _print_context(memory: Memory, options: Options, event: HookEvent) -> None:

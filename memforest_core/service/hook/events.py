@@ -24,6 +24,10 @@ RECALLING = frozenset({"SessionStart", "UserPromptSubmit"})
 
 _NOTICE = "agent-turn-complete"
 """The type of what Codex gives to the program of its setting ``notify``."""
+_CODEX_ROLES = {  # items since version 0.171 at the latest, and the events of earlier ones
+    **dict.fromkeys(("UserMessage", "user_message"), "user"),
+    **dict.fromkeys(("AgentMessage", "agent_message"), "assistant"),
+}
 _HIDDEN = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 """Flags of lines of Claude Code that nobody says."""
 _MACHINE = (
@@ -144,17 +148,24 @@ def _claude_turn(entry: Mapping[str, Any]) -> TurnInput | None:
 
 
 def _codex_turn(entry: Mapping[str, Any]) -> TurnInput | None:
-    """What a line of a rollout of Codex says; its ``event_msg`` lines have no instructions and no tools."""
+    """What a line of a rollout of Codex says: an event has neither instructions nor tools."""
     payload = entry.get("payload")
-    roles = {"user_message": "user", "agent_message": "assistant"}
-    if entry.get("type") != "event_msg" or not isinstance(payload, dict) or payload.get("type") not in roles:
+    if entry.get("type") != "event_msg" or not isinstance(payload, dict):
         return None
-    return {"role": roles[payload["type"]], "content": str(payload.get("message") or "")}
+    item = payload.get("item") if payload.get("type") == "item_completed" else payload
+    role = _CODEX_ROLES.get(str(item.get("type"))) if isinstance(item, dict) else None
+    if not isinstance(item, dict) or role is None:
+        return None
+    said = item["message"] if isinstance(item.get("message"), str) else "\n\n".join(_texts(item.get("content")))
+    turn: TurnInput = {"role": role, "content": said}
+    if isinstance(item.get("id"), str):
+        turn["id"] = f"{payload.get('turn_id')}-{item['id']}"
+    return turn
 
 
 def _texts(content: object) -> Iterator[str]:
     for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
+        if isinstance(part, dict) and part.get("type") in ("text", "Text") and isinstance(part.get("text"), str):
             yield part["text"]
 
 
