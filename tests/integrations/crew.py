@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crewai import Agent, BaseLLM, Crew, Task
+from crewai.tools.memory_tools import create_memory_tools
 
 from memforest_core import RemoteMemForest
 from memforest_core.errors import InvalidInput
@@ -47,6 +48,7 @@ def main(address: str, key: str, owner: str, page: str) -> dict[str, object]:
             return MemForestMemory(memory=remote, owner=owner, session_id=session_id, **options)
 
         first = memory(owner, "crew-1")
+        search, save = create_memory_tools(first)
         note = first.remember("I am allergic to nuts.")
         result: dict[str, object] = {
             "first": shown_to_a_crew(first, "Note that my sister Ana lives in Bergen."),
@@ -55,6 +57,8 @@ def main(address: str, key: str, owner: str, page: str) -> dict[str, object]:
             "other": shown_to_a_crew(memory(f"{owner}-2", "crew-3"), "Where does Ana live?"),
             "note": note.id if note else "",
             "allergy": first.recall("What am I allergic to?", limit=1)[0].record.content,
+            "saved": save.run(contents=["Ana plays chess."]),
+            "searched": search.run(queries=["What does Ana play?"]),
             "scope": refused(lambda: first.recall("Ana?", scope="/crew")),
             "private": refused(lambda: first.remember("A secret.", private=True)),
             "records": refused(lambda: first.list_records()),

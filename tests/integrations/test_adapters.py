@@ -361,6 +361,18 @@ def test_models_read_what_went_wrong_in_a_tool(node: Node, owner: str) -> None:
         assert "Traceback" not in shown
 
 
+def test_claude_goes_on_without_its_memory(owner: str) -> None:
+    async def run() -> list[Any]:
+        with ClaudeModel() as model:
+            options = with_memory(model.options(SESSION), AsyncRemoteMemForest("http://127.0.0.1:9", "none"), owner)
+            return [message async for message in query(prompt="Where does Ana live?", options=options)]
+
+    messages = asyncio.run(run())
+
+    assert messages[-1].result == "Noted."
+    assert any("Hook callback" in str(message) for message in messages), "it is reported"
+
+
 def test_claudes_options_are_added_to(node: Node) -> None:
     face = AsyncMemForest(node.memory, threads=1)
     own = ClaudeAgentOptions(mcp_servers={"a": {"command": "a"}}, allowed_tools=["Read"], hooks={"Stop": []})

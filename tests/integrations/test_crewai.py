@@ -33,9 +33,12 @@ def test_a_crew_knows_what_another_one_did(node: Node, owner: str, tmp_path: Pat
     assert "Bergen" not in done["other"]
     assert "allergic to nuts" in done["allergy"]
     assert done["allergy"].startswith("["), "with its date"
+    assert "Saved" in done["saved"]
+    assert "plays chess" in done["searched"]
     assert "scope" in done["scope"]
     assert "private" in done["private"]
     assert "records" in done["records"]
-    assert done["left"] == sorted(["crew-2", done["note"]])
+    assert {"crew-2", done["note"]} < {*done["left"]}
+    assert "crew-1" not in done["left"], "a reset deletes the session; notes stay"
     assert "Bergen" in done["page"]
     assert "Bergen" not in run.stderr

@@ -42,8 +42,8 @@ class _Remembering(BaseMiddleware):
     async def on_turn(self, call_next: AgentTurn, event: BaseEvent, context: Context) -> ModelResponse:
         parts = event.parts if isinstance(event, ModelRequest) else []
         message = joined(part.content for part in parts if isinstance(part, TextInput))
-        found, prompt = await self._conversation.earlier(message), context.prompt
         await self._conversation.say("user", message)
+        found, prompt = await self._conversation.earlier(message), context.prompt
         context.prompt = [*prompt, found] if found else prompt
         try:
             response = await call_next(event, context)

@@ -5,7 +5,6 @@ Written against ``autogen_core.memory.Memory`` of autogen-core 0.7 and the messa
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -53,10 +52,8 @@ class MemForestMemory(Memory):
     ) -> MemoryQueryResult:
         """Evidence, best first: quotes, no instructions. ``options`` are those of recall."""
         question = question_of(query if isinstance(query, str) else _note(query))
-        recall = asyncio.ensure_future(self._conversation.memory.recall(self._conversation.owner, question, **options))
-        if cancellation_token is not None:
-            cancellation_token.link_future(recall)
-        return _result([(block(piece.text), evidence_fields(piece)) for piece in (await recall).evidence])
+        found = await self._conversation.memory.recall(self._conversation.owner, question, **options)
+        return _result([(block(piece.text), evidence_fields(piece)) for piece in found.evidence])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
         """Remember a statement as a note, searchable at once. Raises InvalidInput for bytes and images."""

@@ -41,8 +41,8 @@ def with_memory(
         return AsyncConversation(memory, owner, given["session_id"], "claude-agent-sdk", max_tokens)
 
     async def prompted(given: Any, *_: Any) -> Any:
-        found = await conversation(given).earlier(given["prompt"])
         await conversation(given).say("user", given["prompt"])
+        found = await conversation(given).earlier(given["prompt"])
         shown = {"hookEventName": "UserPromptSubmit", "additionalContext": found}
         return {"hookSpecificOutput": shown} if found else {}
 

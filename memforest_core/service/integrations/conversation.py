@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
+from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import NotFound
 from memforest_core.recall.question import MAX_QUESTION_CHARS
@@ -59,7 +60,7 @@ def joined(texts: Iterable[str | None]) -> str:
 
 def question_of(message: str) -> str:
     """As much of a message as a question may have."""
-    return message[:MAX_QUESTION_CHARS]
+    return clipped(message, MAX_QUESTION_CHARS)
 
 
 def evidence_fields(piece: Evidence) -> dict[str, Any]:

@@ -67,9 +67,7 @@ class MemForestMemory(Memory):
         _check({"scope": scope})
         self._conversation.clear()
 
-    def reset_all(self) -> None:
-        """As ``reset``."""
-        self.reset()
+    reset_all = reset
 
     def _elsewhere(self, *_: Any, **__: Any) -> Any:
         raise InvalidInput("MemForest's memory in CrewAI has neither scopes nor records: use MemForest.", code="crewai")

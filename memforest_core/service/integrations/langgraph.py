@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from memforest_core.domain.evidence import Evidence
     from memforest_core.observe.reading.records import StoredSession
     from memforest_core.service.integrations.conversation import Memory
-from memforest_core.domain.extras import needed
 
 STORED_AS = "langgraph"
 """The metadata of an item: of its turn (value, created_at), and of its session (namespace, key)."""
