@@ -54,6 +54,8 @@ _LEFT = frozenset(_LEFT_NAMES.split())
 """Fields of others that say nothing worth remembering."""
 _MAY_BE_EMPTY = {"assistant", "ai", "model", "tool", "function"}
 """Roles whose messages without words are left out; those of others are refused."""
+_LIFTED = ("tool_calls", "function_call", "timestamp", "created_at")
+"""What LangChain and programs with it put into ``additional_kwargs``."""
 _REMOVED = "remove"
 """LangChain's mark that a message was taken out: it says nothing."""
 
@@ -131,6 +133,9 @@ def _flat(given: Mapping[str, object]) -> dict[str, object]:
         return {**alone, "role": role, "content": [fields]}
     if "role" not in fields and kind is not None:
         fields["role"] = str(kind).strip().removesuffix("Chunk").removesuffix("Message").lower()
+    more = fields.get("additional_kwargs")
+    lifted = more if isinstance(more, Mapping) else {}
+    fields |= {name: lifted[name] for name in _LIFTED if lifted.get(name) and not fields.get(name)}
     return _with_parts(fields)
 
 

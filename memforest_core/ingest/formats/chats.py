@@ -11,15 +11,17 @@ table that iMazing writes.
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import PurePosixPath
 
+from memforest_core.domain.turns import levels_of
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.fields import NUMERIC_TIME, plain_html, squeezed, value_of
-from memforest_core.ingest.formats.file_items import Refused, Value, list_of, mapping_of, name_of
+from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, each_value
 from memforest_core.ingest.formats.history import History
 from memforest_core.ingest.formats.sources import File
@@ -272,18 +274,21 @@ def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) 
             return "@" + (people.get(target) or (label or target).lstrip("@"))
         if sign:
             return ("#" if sign == "#" else "@") + (label or target.partition("^")[0]).lstrip("#@")
+        target = target.removeprefix("mailto:")
         return f"{label} ({target})" if label and label not in target else target
 
     return Message(
         html.unescape(_MARKUP.sub(written, text)) if isinstance(text, str) else None,
-        "assistant" if user is None and raw.get("bot_id") else None,
+        None,
         name_of(named),
         user or name_of(raw.get("bot_id")),
         own,
         own,
         thread if thread != own else None,
         raw.get("edited") is not None,
-        files=marks(raw.get("files")),
+        files=marks(
+            [each for each in list_of(raw.get("files") or [], "files") if value_of(each, "mode") != "tombstone"]
+        ),
         raw=raw,
     )
 
@@ -317,12 +322,7 @@ def _discord(value: Value, options: Options) -> Iterator[Found]:
         embeds = [] if message.text else list_of(raw.get("embeds") or [], "embeds")
         shown = [str(found) for each in embeds for key in ("title", "description") if (found := value_of(each, key))]
         messages.append(
-            replace(
-                message,
-                text="\n".join(shown) if shown else message.text,
-                role="assistant" if value_of(raw, "author.is_bot") is True else message.role,
-                files=[*message.files, *stickers],
-            )
+            replace(message, text="\n".join(shown) if shown else message.text, files=[*message.files, *stickers])
         )
     yield Talk(
         value.position,
@@ -342,7 +342,13 @@ _META = Fields(
     reply="", edited="", files="",
 )  # fmt: skip
 _META_FILES = {"photos": "image", "videos": "video", "audio_files": "audio", "gifs": "gif", "files": "", "media": ""}
-_REACTED = re.compile(r"^(?:Reacted .{1,20} to your message|Liked a message)\s*$")
+_META_NOTICE = re.compile(
+    r"named the group\b.*|(?:created|left|joined) the group(?: chat)?\.|(?:added|removed) .+ (?:to|from) the group\.?"
+    r"|(?:changed|set|cleared|removed) (?:the|your|his|her|their|.{1,60}['’]s) (?:group|chat|nickname|theme|emoji)\b.*"
+    r"|(?:started|ended|joined|missed) (?:a|an|the|your) (?:video |audio )?(?:chat|call)\.?|pinned a message\.?"
+)
+_REACTED = re.compile(r"(?:Reacted .{1,20} to your message|Liked a message)\s*")
+_SENT = re.compile(r"^.{1,80} sent (?:an?|\d+) (?:attachment|photo|video|voice message|link|sticker|GIF)s?\.$")
 
 
 def repaired(value: object) -> object:
@@ -390,7 +396,11 @@ def _meta_message(raw: Mapping[str, object]) -> Message | None:
         "Call",
         "placeholder",
     )
-    if unsent or "call_duration" in raw or _REACTED.match(str(raw.get("content") or "")):
+    said, sender = str(raw.get("content") or ""), str(value_of(raw, "sender_name"))
+    done = next(
+        (said[len(who) :] for who in (f"{sender} ", f"{sender.partition(' ')[0]} ", "You ") if said.startswith(who)), ""
+    )
+    if unsent or "call_duration" in raw or _META_NOTICE.fullmatch(done) or _REACTED.fullmatch(said):
         return None
     files = [
         mark(kind or None, value_of(each, "uri"))
@@ -400,8 +410,9 @@ def _meta_message(raw: Mapping[str, object]) -> Message | None:
     files += [mark("sticker", found)] if (found := value_of(raw, "sticker.uri")) else []
     shared = [str(found) for key in ("share_text", "link") if (found := value_of(raw.get("share"), key))]
     message = _META.message(raw, {}, "A message")
-    text = "\n".join([part for part in [message.text or "", *shared] if part])
-    return replace(message, text=text or message.text, files=files)
+    own = "" if (files or shared) and _SENT.match(message.text or "") else message.text or ""
+    text = "\n".join([part for part in [own, *shared] if part])
+    return replace(message, text=text or (message.text and own), files=files)
 
 
 # Teams
@@ -454,13 +465,34 @@ def _teams_message(raw: Mapping[str, object], options: Options) -> Message | Non
         for each in list_of(raw.get("attachments") or [], "attachments")
         if value_of(each, "content_type") != "messageReference"
     ]
+    cards = [card for each in listed if (card := _card(each)) is not None]
+    said = [plain_html(text) if text and is_html else text or "", *cards]
     return replace(
         message,
-        text=plain_html(text) if text and is_html else text,
-        role="assistant" if value_of(raw, "from.user") is None and value_of(raw, "from.application") else message.role,
+        text="\n".join(part for part in said if part) if text is not None or cards else None,
         speaker_id=sender if isinstance(sender, str) else message.speaker_id,
-        files=[mark(None, value_of(each, "name content_url")) for each in listed],
+        files=[mark(None, value_of(each, "name content_url")) for each in listed if _card(each) is None],
     )
+
+
+def _card(attachment: object) -> str | None:
+    """The texts of a card; None for another attachment. Raises InvalidInput for a card that is no JSON."""
+    content = value_of(attachment, "content")
+    if "card" not in str(value_of(attachment, "content_type")) or content is None:
+        return None
+    try:
+        whole = json.loads(content) if isinstance(content, str) else content
+    except ValueError:
+        raise bad_item("A card of a message is no JSON.") from None
+    found = [
+        text for level in levels_of([whole]) for each in level if isinstance(each, dict) for text in _card_texts(each)
+    ]
+    return "\n".join(found)
+
+
+def _card_texts(part: Mapping[str, object]) -> list[str]:
+    shown = [part.get(key) for key in ("title", "subtitle", "text", "value")]
+    return [each for each in shown if isinstance(each, str) and each.strip()]
 
 
 # Tables

@@ -4,11 +4,6 @@ Messages have a role and a content under usual names or those of ``--map`` (``Fi
 A file is a list, one object a line, one conversation (``{"messages": [...]}``), two tables
 (``{"sessions": [...], "messages": [...]}``), or the bare messages of one conversation, which ``--session`` names.
 
-LangChain: https://python.langchain.com/api_reference/core/messages.html (``messages_to_dict`` makes objects of ``type``
-and ``data``, ``model_dump`` flat ones with ``type``) and https://python.langchain.com/docs/how_to/serialization/
-(``dumpd`` makes objects of ``lc``, ``type``, ``id`` and ``kwargs``, the last part of ``id`` being the class). A
-class of streamed parts ends with Chunk. Messages have no time; many programs put one into ``additional_kwargs``.
-
 A SQLite file has a table of messages, and one of sessions if there is one. It is opened for reading only, and only
 plain tables are read: no view, no virtual table, no function of its schema runs. LangChain's ``message_store``
 (session_id, message) is one of these.
@@ -25,16 +20,12 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
-from memforest_core.domain.chat_messages import turn_fields
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.api_messages import Conversation
 from memforest_core.ingest.formats.fields import one_name, value_of
 from memforest_core.ingest.formats.file_items import Item, Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.talks import MAPPED, ROLES, USUAL, Fields, Message, Options, Talk
 
-_TYPES = ("human", "ai", "system", "tool", "function")
-"""LangChain's types of messages, in addition to chat, which has a role."""
-_REMOVED = "remove"
-"""A mark that a message was taken out: it says nothing."""
 _ROLE = "role:"
 _SESSION_IDS = "session_id conversation_id chat_id thread_id channel_id"
 NAMES: Mapping[str, str] = {
@@ -52,53 +43,6 @@ TABLES: Mapping[str, str] = {
     "sessions": "sessions session conversations conversation chats threads",
 }
 _OF_MESSAGES = ("id", "role", "text", "time", "speaker_id", "speaker", "session")
-
-
-def is_message(value: object) -> bool:
-    """Whether an object is a message in one of LangChain's own forms: with ``data``, ``kwargs``, or ``type``."""
-    if not isinstance(value, Mapping):
-        return False
-    if isinstance(value.get("data"), Mapping) and isinstance(value.get("type"), str):
-        return True
-    if "lc" in value and isinstance(value.get("kwargs"), Mapping):
-        return True
-    return "role" not in value and "content" in value and _kind(value.get("type")) in {*_TYPES, "chat", _REMOVED}
-
-
-def langchain(raw: Mapping[str, object], where: str) -> Message | None:
-    """A message of LangChain's; None for a mark that one was removed. Raises InvalidInput."""
-    kind, fields = raw.get("type"), raw
-    if "lc" in raw and "kwargs" in raw:
-        fields, path = mapping_of(raw["kwargs"], f"{where}: kwargs"), raw.get("id")
-        kind = path[-1] if isinstance(path, list) and path else fields.get("type")
-    elif isinstance(raw.get("data"), Mapping):
-        fields = mapping_of(raw["data"], f"{where}: data")
-    kind = _kind(kind)
-    if kind == _REMOVED:
-        return None
-    named = str(fields.get("role") if kind == "chat" else kind).strip().lower()
-    if named not in {*_TYPES, "user", "assistant", "developer"}:
-        raise bad_item(f"{where}: {named!r:.40} is none of {', '.join([*_TYPES, 'chat'])}.")
-    more = mapping_of(fields.get("additional_kwargs") or {}, f"{where}: additional_kwargs")
-    read = {name: fields.get(name) for name in ("content", "tool_call_id", "tool_calls") if fields.get(name)}
-    read |= {name: more[name] for name in ("tool_calls", "function_call") if name not in read and more.get(name)}
-    turn = turn_fields({"role": ROLES[named], **read}, where)
-    metadata, content = turn.get("metadata"), turn.get("content") or ""
-    if not isinstance(content, str):
-        raise bad_item(f"{where}: the content must be text or a list of parts.")
-    return Message(
-        content,
-        ROLES[named],
-        name_of(fields.get("name")),
-        time=value_of(fields, "timestamp created_at time") or value_of(more, "timestamp created_at time"),
-        id=name_of(fields.get("id")),
-        metadata=metadata if isinstance(metadata, Mapping) else {},
-    )
-
-
-def _kind(named: object) -> str:
-    """A type by its name or its class: AIMessageChunk is ai."""
-    return str(named).strip().removesuffix("Chunk").removesuffix("Message").lower()
 
 
 def parse_map(given: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -179,13 +123,13 @@ class History:
         title = self.found("session.title", info)
         said = list_of(self.found("messages", info) or [], "messages") if messages is None else messages
         try:
-            read = [self.message(mapping_of(raw, f"Message {at}"), f"Message {at}") for at, raw in enumerate(said, 1)]
+            read = [self.messages(mapping_of(raw, f"Message {at}"), f"Message {at}") for at, raw in enumerate(said, 1)]
         except InvalidInput as error:
             return Refused(position, error, name)
         return Talk(
             position,
             name,
-            [message for message in read if message is not None],
+            [message for made in read for message in made],
             title if isinstance(title, str) else None,
             started=self.found("session.started", info),
             owner=name_of(self.found("session.owner", info)),
@@ -194,24 +138,47 @@ class History:
     def _add(self, raw: Mapping[str, object], talks: dict[str, Talk], position: int) -> None:
         """Put a message into the session that it names."""
         name = name_of(self.found("session", raw))
-        message = self.message(raw, f"Message {position}")
         talk = talks.setdefault(name or "", Talk(position, name, []))
-        talk.messages += [message] if message is not None else []
+        talk.messages += self.messages(raw, f"Message {position}")
 
-    def message(self, raw: Mapping[str, object], where: str) -> Message | None:
-        """A message of the usual fields, or one in LangChain's form: itself, or the content of a row of its tables."""
+    def messages(self, raw: Mapping[str, object], where: str) -> list[Message]:
+        """A message of the usual fields; one in a form of a chat API, also as JSON in the content of a row, is read as
+        such: a tool's result is a message of its own. Raises InvalidInput."""
         fields = self.usual.mapped(self.options.names)
-        if is_message(raw):
-            return langchain(raw, where)
         inner = value_of(raw, fields.text)
         if isinstance(inner, str) and inner.lstrip().startswith("{") and value_of(raw, "role") is None:
             try:
                 inner = json.loads(inner)
             except (ValueError, RecursionError):
                 inner = None
-        if isinstance(inner, Mapping) and is_message(inner):
-            return langchain(inner, where)
-        return fields.message(raw, self.options.roles, where)
+        if isinstance(inner, Mapping) and _of_api(inner):
+            raw = inner
+        if "text" in self.options.names or not _of_api(raw):
+            return [fields.message(raw, self.options.roles, where)]
+        said = Conversation()
+        said.add(raw, where)
+        outer = fields.message(
+            {name: value for name, value in raw.items() if name not in _SAID}, self.options.roles, where
+        )
+        for message in said.messages:
+            message.role = message.role or outer.role
+            message.time = outer.time if message.time is None else message.time
+            if message.role == outer.role:
+                message.speaker, message.speaker_id = message.speaker or outer.speaker, outer.speaker_id
+        return said.messages
+
+
+_SAID = ("content", "data", "kwargs", "parts", "tool_calls", "message")
+
+
+def _of_api(raw: Mapping[str, object]) -> bool:
+    """Whether a message is in a form of a chat API that is more than a role and a text."""
+    structured = isinstance(raw.get("content"), list | dict) or isinstance(raw.get("parts"), list)
+    called = any(raw.get(name) for name in ("tool_calls", "function_call", "toolInvocations", "additional_kwargs"))
+    wrapped = isinstance(raw.get("data"), dict) or isinstance(raw.get("kwargs"), dict)
+    return (
+        structured or called or wrapped or ("role" not in raw and isinstance(raw.get("type"), str) and "content" in raw)
+    )
 
 
 MAGIC = b"SQLite format 3\x00"

@@ -40,6 +40,8 @@ _ENDINGS = {ending: kind for kind, endings in _KINDS.items() for ending in endin
 
 def mark(kind: str | None = None, name: object = None) -> str:
     """An attachment in the text: ``[image: cat.png]``. Without a kind, or given a media type, it is the name's."""
+    if isinstance(name, str) and name.startswith("data:"):
+        kind, name = kind or name[5:100], None  # the file itself
     kind = (kind or "").partition("/")[0].strip()
     own = PurePath(str(name).partition("?")[0]).name if isinstance(name, str) else ""
     if kind in ("", "application", "text"):
@@ -283,12 +285,16 @@ class Findings:
 
 SHOWN = 3
 MAX_REFUSED = 1_000
+_WORDS = re.compile(r"([a-z])(?=[A-Z])")
 _WANTED = {
-    "sender": ("speaker", ("author", "sender", "from", "user", "name", "speaker", "role", "who", "nick", "by", "as")),
-    "time": ("time", ("time", "date", "created", "sent", "stamp", "ts", "at")),
-    "body": ("content", ("text", "body", "content", "message", "msg", "value", "markup", "said")),
+    "sender": (
+        "speaker",
+        re.compile(r"author|sender|from|user|name|speaker|role|who|nick|(?:^|_)(?:by|as)(?:$|_)", re.I),
+    ),
+    "time": ("time", re.compile(r"time|date|created|sent|stamp|when|(?:^|_)(?:ts|at|on)(?:$|_)", re.I)),
+    "body": ("content", re.compile(r"text|body|content|message|msg|value|markup|said|words", re.I)),
 }
-"""What is requested with --map, and the parts of names that it is likely under."""
+"""What is requested with --map, and what the names that it is likely under have in them."""
 
 
 def unread_sentence(findings: Findings, what: str, role_name: str = "role", count: int | None = None) -> str:
@@ -296,13 +302,13 @@ def unread_sentence(findings: Findings, what: str, role_name: str = "role", coun
     option, likely = _WANTED[what]
     example = findings.examples.get(what, {})
     paths = [path for path, leaf in leaves(example) if isinstance(leaf, str | int | float)]
-    near = [path for path in paths if any(part in squeezed(path) for part in likely)]
+    near = [path for path in paths if likely.search(_WORDS.sub(r"\1_", path))]
     total = max(findings.messages, findings.turns)
     said = f"{count or findings.unread[what]} of {total} messages have no {what} that I can read"
     role = value_of(example, role_name)
     if what == "sender" and isinstance(role, str | int):
         return f"{said}: their role is {str(role)!r:.40}; try --map 'role:{role!s:.40}=user'"
-    found = ", ".join((near or paths)[:8])
+    found = ", ".join((near or (paths if what != "time" else []))[:8])
     tried = quote(f"{option}={near[0] if near else 'FIELD'}")
     return f"{said}: fields are {found}; try --map {tried}" if found else said
 
@@ -420,7 +426,7 @@ def _aware(moment: datetime) -> datetime:
 
 def _listed(findings: Findings) -> str:
     counts = findings.speakers + findings.mine
-    names = sorted(findings.persons | set(findings.mine), key=lambda name: -counts[name])
+    names = sorted(findings.persons | set(findings.mine), key=lambda name: (-counts[name], name))
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return ", ".join(f"{name} ({counts[name]})" for name in names[:20]) + more
 

@@ -86,7 +86,7 @@ SLACK = {
     ],
     "channels.json": [{"id": "C1", "name": "boats"}],
     "dms.json": [{"id": "D1", "members": ["U1", "U2"]}],
-    "D1/2025-03-01.json": [{"type": "message", "user": "U2", "text": "Tea &gt; coffee", "ts": "1740823200.000000"}],
+    "D1/2025-03-01.json": [{"type": "message", "user": "U2", "text": "Tea &gt; coffee <mailto:i@a.example|i@a.example>", "ts": "1740823200.000000"}],
     "boats/2025-03-02.json": [
         {"type": "message", "user": "U2", "text": "Late, <@U1>: <https://a.example|tides> in <#C1|boats>",
          "ts": "1740909600.000000", "thread_ts": "1740823200.000000"},
@@ -121,6 +121,8 @@ META = {
         {"sender_name": "Zo\u00c3\u00ab", "timestamp_ms": 1740823200000, "content": "Caf\u00c3\u00a9?",
          "share": {"link": "https://a.example"}, "photos": [{"uri": "x/photos/7.jpg"}]},
         {"sender_name": "Ben", "timestamp_ms": 1740823100000, "call_duration": 7},
+        {"sender_name": "Ben", "timestamp_ms": 1740823050000, "content": "Ben named the group Row."},
+        {"sender_name": "Ben", "timestamp_ms": 1740823040000, "content": "You left the group early, Jo said."},
     ],
     "title": "Zo\u00c3\u00ab",
     "thread_path": "inbox/zoe_1",
@@ -146,6 +148,9 @@ TEAMS = {
                 {"id": "2", "originalarrivaltime": "2025-03-01T10:02:00Z", "messagetype": "Text", "content": "Mine", "from": "8:live:ben"},
                 {"id": "1", "originalarrivaltime": "2025-03-01T10:00:00Z", "messagetype": "RichText/Html", "displayName": "Ida",
                  "content": "<p>Tides &amp; wind</p><p>at <b>9</b></p>", "from": "8:live:ida"},
+                {"id": "3", "originalarrivaltime": "2025-03-01T10:03:00Z", "messagetype": "Text", "content": "", "from": "8:live:ida",
+                 "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive",
+                                  "content": json.dumps({"body": [{"type": "TextBlock", "text": "Row at 9?"}]})}]},
                 {"id": "0", "originalarrivaltime": "2025-03-01T09:00:00Z", "messagetype": "ThreadActivity/AddMember", "content": "<x/>"},
             ],
         }
@@ -181,7 +186,7 @@ CASES: list[tuple[str, object, str | None, list[str]]] = [
         "2025-03-01T10:00:00|Ida|[video: tide.mp4]", "2025-03-01T10:00:00|Ida|[location: 59.9, 10.7]",
         "2025-03-01T10:00:00|Ida|[poll: When? | Mon | Tue]", "2025-03-01T10:00:00|me|Mine."]),
     ("slack.zip", SLACK, "U2", [
-        "slack-D1", f"{MAR1}|me|Tea > coffee", "slack-boats", f"{MAR1}|Ida|Who sails?\n[image: map.png]",
+        "slack-D1", f"{MAR1}|me|Tea > coffee i@a.example", "slack-boats", f"{MAR1}|Ida|Who sails?\n[image: map.png]",
         "2025-03-02T10:00:00+00:00|me|Late, @Ida: tides (https://a.example) in #boats",
         "2025-03-02T10:01:40+00:00|CI|Build 7 failed"]),
     ("boats/2025-03-01.json", SLACK["boats/2025-03-01.json"], "", ["slack-boats", f"{MAR1}|U1|Who sails?\n[image: map.png]"]),
@@ -189,11 +194,11 @@ CASES: list[tuple[str, object, str | None, list[str]]] = [
         "discord-2", "2025-03-01T10:01:00+00:00|Ida|[video: tide.mp4]\n[sticker: Wave]",
         "2025-03-01T10:02:00+00:00|me|Nice", "2025-03-01T10:04:00+00:00|Tidebot|High water\n14:20"]),
     ("messages/inbox/zoe_1/message_1.json", META, "Ben", [
-        "zoe_1", f"{MAR1}|Zoë|Café?\nhttps://a.example\n[image: 7.jpg]"]),
+        "zoe_1", "2025-03-01T09:57:20+00:00|me|You left the group early, Jo said.", f"{MAR1}|Zoë|Café?\nhttps://a.example\n[image: 7.jpg]"]),
     ("e2ee.zip", {"messages/Zoë_4.json": E2EE}, "Ben", [
         "Zoë_4", f"{MAR1}|Zoë|Café?", "2025-03-01T10:01:40+00:00|me|[image: 7.jpeg]"]),
     ("messages.json", TEAMS, None, [
-        "19:x", f"{MAR1}|Ida|Tides & wind\nat 9", "2025-03-01T10:02:00+00:00|me|Mine"]),
+        "19:x", f"{MAR1}|Ida|Tides & wind\nat 9", "2025-03-01T10:02:00+00:00|me|Mine", "2025-03-01T10:03:00+00:00|8:live:ida|Row at 9?"]),
     ("Messages.csv", IMESSAGE, None, [
         "imessage-Ida", "2025-03-01T10:00:00|Ida|Row?\nNow", "2025-03-13T10:00:00|me|Yes\n[image: a.heic]"]),
     ("table.csv", CSV, "Ben", ["table", "2025-03-01T21:15:00|Ida|Hello", "2025-03-01T21:16:00|me|Hi"]),
@@ -249,7 +254,7 @@ def test_replies_edits_titles_and_channels_are_taken_over(tmp_path: Path) -> Non
     ("name", "content", "given", "hint"),
     [
         ("a.txt", "3/4/25, 9:15 - Ida: one\n3/4/25, 9:16 - Ben: two", {"me": "Ben"}, "--dates dmy"),
-        ("a.txt", SPANISH, {}, r"--me NAME \(--me '' for none\): Ida \(1\), Ben \(1\)"),
+        ("a.txt", SPANISH, {}, r"--me NAME \(--me '' for none\): Ben \(1\), Ida \(1\)"),
         ("a.txt", SPANISH, {"me": "Ida Berg"}, "Nobody is called 'Ida Berg': speakers are"),
         ("a.json", {"messages": [{"text": "Hi.", "writer": {"nickname": "Ida"}}]}, {},
          r"1 of 1 messages have no sender that I can read: fields are writer.nickname; try --map speaker=writer.nickname"),

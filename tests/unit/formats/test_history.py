@@ -13,13 +13,14 @@ import pytest
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
 from memforest_core.ingest.formats.formats import FORMATS, Chosen, checked, chosen, formats_of, sessions
-from memforest_core.ingest.formats.history import is_message, langchain, parse_map
+from memforest_core.ingest.formats.history import parse_map
 from memforest_core.ingest.formats.sources import File
-from memforest_core.ingest.formats.talks import Findings, Message, Options
+from memforest_core.ingest.formats.talks import Findings, Options
 from tests.harness.exports import file_of, read_file
 
 ANN = {"role": "user", "content": "I row.", "created_at": "2024-05-06T07:00:00Z", "id": 1}
 BOT = {"role": "bot", "content": "Where?", "created_at": "1714978801", "id": 2}
+TOOL = {"role": "tool", "metadata": {"tool_call_id": "c1"}}
 TURNS = [
     {"role": "user", "content": "I row.", "id": "1", "timestamp": "2024-05-06T07:00:00+00:00"},
     {"role": "assistant", "content": "Where?", "id": "2", "timestamp": "2024-05-06T07:00:01+00:00"},
@@ -262,44 +263,37 @@ def constructor(kind: str, content: object, **more: object) -> dict[str, object]
     ],
 )
 def test_each_form_is_recognized_and_becomes_a_turn(raw: dict[str, object], role: str) -> None:
-    assert is_message(raw)
-    message = langchain(raw, "Message 1")
-    assert message is not None and (message.role, message.text) == (role, "Hi.")
+    assert one(read([raw], session="s")).turns == [
+        TOOL | {"content": "Hi."} if role == "tool" and "c1" in str(raw) else {"role": role, "content": "Hi."}
+    ]
 
 
 def test_ids_names_times_calls_and_tools_are_taken_over() -> None:
-    first = data("human", "Hi.", id="m1", name="Ann", additional_kwargs={"timestamp": "2024-05-06T07:00:00Z"})
-    assert langchain(first, "M") == Message("Hi.", "user", "Ann", time="2024-05-06T07:00:00Z", id="m1")
+    timed = {"additional_kwargs": {"timestamp": "2024-05-06T07:00:00Z"}}
     older = {"function_call": {"name": "look", "arguments": "{}"}}
-    for raw, text in (
-        (
-            data("ai", "", tool_calls=[{"name": "look", "args": {"at": "boats"}, "id": "c1"}]),
-            '[called look({"at": "boats"})]',
-        ),
-        (data("ai", "", additional_kwargs=older), "[called look({})]"),
-    ):
-        assert getattr(langchain(raw, "M"), "text", None) == text
-    answer = langchain(data("tool", "3 boats", tool_call_id="c1"), "M")
-    assert answer is not None and answer.metadata == {"tool_call_id": "c1"}
+    said = [
+        data("human", "Hi.", id="m1", name="Ann", **timed),
+        data("ai", "", tool_calls=[{"name": "look", "args": {"at": "boats"}, "id": "c1"}]),
+        data("tool", "3 boats", tool_call_id="c1"),
+        data("ai", "", additional_kwargs=older),
+    ]
+    assert one(read(said, session="s")).turns == [
+        {"role": "user", "content": "Hi.", "id": "m1", "name": "Ann", "timestamp": "2024-05-06T07:00:00+00:00"},
+        {"role": "assistant", "content": '[called look({"at": "boats"})]'},
+        TOOL | {"content": "3 boats"},
+        {"role": "assistant", "content": "[called look({})]"},
+    ]
 
 
 @pytest.mark.parametrize(
-    "raw",
+    ("raw", "missing"),
     [
-        data("alien", "Hi."),
-        data("chat", "Hi."),
-        data("human", {"text": "Hi."}),
-        data("human", "Hi.", additional_kwargs=[1]),
-        constructor("HumanMessage", 7),
+        (data("alien", "Hi."), "sender"),
+        (data("chat", "Hi."), "sender"),
+        (data("human", {"a": "Hi."}), "body"),
+        (constructor("HumanMessage", 7), "body"),
     ],
 )
-def test_what_is_no_message_is_refused(raw: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match="Message 3"):
-        langchain(raw, "Message 3")
-
-
-@pytest.mark.parametrize(
-    "raw", [None, [], "human", {}, {"role": "user", "content": "Hi."}, {"type": "text", "content": "Hi."}, {"lc": 1}]
-)
-def test_other_objects_are_not_taken_for_messages(raw: object) -> None:
-    assert not is_message(raw)
+def test_what_is_no_message_is_refused(raw: dict[str, object], missing: str) -> None:
+    with pytest.raises(InvalidInput, match=f"1 of 1 messages have no {missing}"):
+        check([raw])
