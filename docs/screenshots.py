@@ -23,7 +23,7 @@ OWNER = "bob"
 DESK, PHONE = 1_400, 390
 DESK_PIXELS, PHONE_PIXELS = 1_100, 1_200
 """Height that a picture shows at most."""
-COLOURS = 128
+COLOURS = 256
 MAX_BYTES = 150_000
 
 

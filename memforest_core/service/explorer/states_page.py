@@ -24,8 +24,8 @@ SUBJECTS = 12
 """Who or what can be chosen by a click: those with most states."""
 OPEN = 3
 """Subjects whose states are open at first."""
-ROOMY, ROOMY_ENDED = 30.0, 45.0
-"""A narrower bar has its label next to it, and so has one that ends."""
+ROOMY = 30.0
+"""A narrower bar has its label next to it."""
 _WEEKDAY = re.compile(r"\b\w+day (?=\d)")
 EVERYBODY = "*"
 
@@ -70,8 +70,9 @@ class Lane:
         """Where its label is, and from where on how wide: in its bar, or after or before one that is too narrow."""
         left = min(each.bar.x for each in self.items)
         right = round(max(each.bar.x + each.bar.width for each in self.items), 3)
-        if self.last.bar.width >= (ROOMY if self.last.open else ROOMY_ENDED):
-            return "in", self.last.bar.x, round(100 - self.last.bar.x, 3)
+        own = self.last.bar
+        if own.width >= ROOMY and (self.last.open or own.width >= max(left, 100 - right)):
+            return "in", own.x, own.width
         return ("after", right, round(100 - right, 3)) if 100 - right >= left else ("before", 0.0, left)
 
 
@@ -189,8 +190,8 @@ def _when(state: TimelineState, kind: str, zone: ZoneInfo) -> str:
     first = state.time_label if known else f"said {state.mentioned_at.astimezone(zone):%-d %B %Y}"
     if kind == "planned" and not state.current:
         first = f"planned for {first}" if known else f"planned, {first}"
-    elif kind == "ended":
-        first = f"ended, {first}"
+    elif kind in ("ended", "corrected"):
+        return _WEEKDAY.sub("", f"{kind}, {first}")
     elif known and state.current:
         first = f"since {first}"
     until = "" if end is None or not end.known else f", until {day_label(end, zone)}"

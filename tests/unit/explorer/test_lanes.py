@@ -68,7 +68,7 @@ def test_a_value_has_a_lane_and_a_line_leads_to_what_replaced_it() -> None:
     assert [lane.last.open for lane in drawn] == [False, False, True]
     assert [(lane.leaves, lane.arrives) for lane in drawn] == [((40.0,), ()), ((80.0,), (40.0,)), ((), (80.0,))]
     assert drawn[0].last.when == "said 1 January 2024, until 10 February 2024"
-    assert [lane.room[0] for lane in drawn] == ["after", "before", "before"]
+    assert [lane.room[0] for lane in drawn] == ["after", "in", "before"]
 
 
 @pytest.mark.parametrize(
