@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 from memforest_core.domain.text import clipped
@@ -20,14 +21,6 @@ MOST_QUOTED_CHARS = 500
 """Of a provider's own sentence."""
 _PLAIN = {"messages", "stream", "stream_options", "n"}
 """What litellm itself reads of a request. All else goes to servers that speak OpenAI's protocol as it came."""
-_ARGUMENTS = """
-    audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens modalities
-    parallel_tool_calls prediction presence_penalty prompt_cache_key reasoning_effort response_format safety_identifier
-    seed service_tier stop store temperature tool_choice tools top_k top_logprobs top_p user verbosity
-    web_search_options
-"""
-_TRANSLATED = frozenset(_ARGUMENTS.split())
-"""Parameters that litellm translates for other providers. Its own options are never among them."""
 _ENDS = ("received_finish_reason", "intermittent_finish_reason")
 """Where litellm's stream has why the model ended."""
 
@@ -35,6 +28,13 @@ _ENDS = ("received_finish_reason", "intermittent_finish_reason")
 def was_cut(stream: Any) -> bool:
     """Whether the model never said why it ended: litellm makes up the last part of such a stream."""
     return not any(getattr(stream, name, "unknown") for name in _ENDS)
+
+
+@cache
+def _translated() -> frozenset[str]:
+    """Parameters of OpenAI's API that litellm translates for other providers; its own options are not among them."""
+    theirs = import_module("openai.types.chat.completion_create_params").CompletionCreateParamsBase.__annotations__
+    return frozenset({*theirs}.intersection(litellm_module().OPENAI_CHAT_COMPLETION_PARAMS))
 
 
 class ChatRelay:
@@ -88,7 +88,7 @@ class ChatRelay:
         litellm = litellm_module()
         _, provider, *_ = litellm.get_llm_provider(self.target.model, api_base=self.target.api_base)
         speaks = provider in ("openai", "azure", *litellm.openai_compatible_providers)
-        own = _PLAIN if speaks else _PLAIN | _TRANSLATED
+        own = _PLAIN if speaks else _PLAIN | _translated()
         arguments = {name: value for name, value in request.items() if name in own and value is not None}
         extra = {name: value for name, value in request.items() if name not in own and name != "model"}
         if extra and not speaks:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
-from uuid import UUID
 
 import structlog
 from fastapi import APIRouter, Body, FastAPI, Request
@@ -27,7 +25,7 @@ from memforest_core.errors import InvalidInput, MemForestError
 from memforest_core.models.chat_relay import ChatRelay
 from memforest_core.service.http.endpoints import Memories, admission_of, caller_of, check_owners, check_scope
 from memforest_core.service.http.problems import OPENAI, Refused, openai_error, problem_of
-from memforest_core.service.http.streams import EVENTS, Bounded
+from memforest_core.service.http.streams import EVENTS
 from memforest_core.service.integrations.chat_exchange import Assembled, Exchange, Prepared, run_async
 from memforest_core.settings import GatewaySettings
 
@@ -73,7 +71,6 @@ class Gateway:
         self._settings = settings
         self._relay = ChatRelay(settings) if settings.model else None
         self._checked = False
-        self._open = Counter[UUID]()
 
     async def models(self, request: Request) -> dict[str, Any]:
         """The configured model, by both of its names."""
@@ -105,7 +102,7 @@ class Gateway:
         if given.get("stream"):
             parts = await during(relay.begin(sent))
             events = self._events(request, memory, exchange, made, parts)
-            return Bounded(StreamingResponse(events, media_type=EVENTS, headers=_headers(made)), self._open, request)
+            return StreamingResponse(events, media_type=EVENTS, headers=_headers(made))
         answered = await during(relay.complete(sent))
         if len(answered.get("choices", ())) == 1 and not await request.is_disconnected():
             await _store(memory, exchange, made, answered["choices"][0]["message"])

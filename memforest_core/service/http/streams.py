@@ -173,7 +173,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         caller = caller_of(request)
         check_scope(caller, BULK)
         memory = memories.of(caller.tenant)
-        return Bounded(_Answers(_bulk(request, caller, memory, session)), open_streams, request)
+        return _Bounded(_Answers(_bulk(request, caller, memory, session)), open_streams, request)
 
     @router.get(
         OF_SESSION.path,
@@ -188,7 +188,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         _, memory = allowed(request, memories, OF_SESSION, {"owner": owner})
         first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
         reads = _Reads(lambda: memory.status(owner, session_id), lambda found: found.ready, turn)
-        return Bounded(_events(first, reads, admission_of(request), timeout_s), open_streams, request)
+        return _Bounded(_events(first, reads, admission_of(request), timeout_s), open_streams, request)
 
     @router.get(
         OF_OPERATION.path,
@@ -204,10 +204,10 @@ def register(router: APIRouter, memories: Memories) -> None:
         task = TaskId(operation)
         first: OperationTask = await memory.lifecycle.operation(task)
         reads = _Reads(lambda: memory.lifecycle.operation(task), lambda found: found.finished, turn)
-        return Bounded(_events(first, reads, admission_of(request), timeout_s), open_streams, request)
+        return _Bounded(_events(first, reads, admission_of(request), timeout_s), open_streams, request)
 
 
-class Bounded(Response):
+class _Bounded(Response):
     """A stream, unless its key has as many open as it may."""
 
     def __init__(self, stream: Response, open_streams: Counter[UUID], request: Request) -> None:
@@ -221,7 +221,7 @@ class Bounded(Response):
         if self._open[self._key] >= self._most:
             sentence = f"This key has {self._most} streams open, which is its limit: end one of them first."
             too_many = Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many_streams", sentence, retry_after=POLL_S)
-            await answer(too_many.problem, scope["path"])(scope, receive, send)
+            await answer(too_many.problem)(scope, receive, send)
             return
         self._open[self._key] += 1
         try:

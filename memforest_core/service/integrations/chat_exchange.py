@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -158,22 +159,8 @@ def _chained(before: str, *turns: TurnInput) -> str:
     return before
 
 
-def run(memory: Any, calls: Calls[T]) -> T:
-    """The result of steps, called on a MemForest or a RemoteMemForest."""
-    step, value = calls.send, None
-    while True:
-        try:
-            name, arguments, named = step(value)
-        except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]
-        try:
-            step, value = calls.send, getattr(memory, name)(*arguments, **named)
-        except MemForestError as error:
-            step, value = calls.throw, error
-
-
 async def run_async(memory: Any, calls: Calls[T]) -> T:
-    """As ``run``, on an AsyncMemForest or an AsyncRemoteMemForest."""
+    """The result of steps, called on a memory of any face."""
     step, value = calls.send, None
     while True:
         try:
@@ -181,9 +168,19 @@ async def run_async(memory: Any, calls: Calls[T]) -> T:
         except StopIteration as ended:
             return ended.value  # type: ignore[no-any-return]
         try:
-            step, value = calls.send, await getattr(memory, name)(*arguments, **named)
+            called = getattr(memory, name)(*arguments, **named)
+            step, value = calls.send, await called if isawaitable(called) else called
         except MemForestError as error:
             step, value = calls.throw, error
+
+
+def run(memory: Any, calls: Calls[T]) -> T:
+    """The same on a MemForest or a RemoteMemForest, whose calls leave nothing to wait for."""
+    try:
+        run_async(memory, calls).send(None)
+    except StopIteration as ended:
+        return ended.value  # type: ignore[no-any-return]
+    raise InvalidInput("Give a MemForest or a RemoteMemForest: this memory is asynchronous.", code="invalid_memory")
 
 
 class Assembled:

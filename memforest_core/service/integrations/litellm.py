@@ -6,7 +6,7 @@ Written against litellm 1.106 (``litellm.integrations.custom_logger``).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import litellm
@@ -29,24 +29,16 @@ OWNER, SESSION = "memforest_owner", "memforest_session"
 """What the metadata of a call says to the callback."""
 
 
-def completion(
-    memory: Memory,
-    *,
-    owner: str,
-    messages: Sequence[Any],
-    session: str | None = None,
-    context_tokens: int | None = None,
-    **options: Any,
-) -> Any:
+def completion(memory: Memory, *, owner: str, session: str | None = None, **options: Any) -> Any:
     """``litellm.completion`` with memory: the same ``options``, answers and errors; also with ``stream=True``.
 
-    ``context_tokens`` bounds what is added (context.max_tokens unless given). Without a ``session`` the turns go to the
-    one that runs. The user's turns are stored before the call, the answer when it is whole; docs/howto/gateway.md has
-    the rules. Raises as ``MemForest.append``, before the call.
+    ``context_tokens`` of the options bounds what is added (context.max_tokens unless given). Without a ``session`` the
+    turns go to the one that runs. The user's turns are stored before the call, the answer when it is whole;
+    docs/howto/gateway.md has the rules. Raises as ``MemForest.append``, before the call.
     """
-    exchange = Exchange(owner, session, _plain(messages), context_tokens)
+    exchange = _exchange(owner, session, options)
     made = run(memory, exchange.prepared())
-    answer = litellm.completion(messages=made.messages, **options)
+    answer = litellm.completion(**options | {"messages": made.messages})
     if options.get("stream"):
         return _streamed(memory, exchange, made, answer)
     if len(answer.choices) == 1:
@@ -55,18 +47,12 @@ def completion(
 
 
 async def acompletion(
-    memory: AsyncMemForest | AsyncRemoteMemForest,
-    *,
-    owner: str,
-    messages: Sequence[Any],
-    session: str | None = None,
-    context_tokens: int | None = None,
-    **options: Any,
+    memory: AsyncMemForest | AsyncRemoteMemForest, *, owner: str, session: str | None = None, **options: Any
 ) -> Any:
     """``litellm.acompletion`` with memory; see ``completion``."""
-    exchange = Exchange(owner, session, _plain(messages), context_tokens)
+    exchange = _exchange(owner, session, options)
     made = await run_async(memory, exchange.prepared())
-    answer = await litellm.acompletion(messages=made.messages, **options)
+    answer = await litellm.acompletion(**options | {"messages": made.messages})
     if options.get("stream"):
         return _streamed_async(memory, exchange, made, answer)
     if len(answer.choices) == 1:
@@ -94,7 +80,7 @@ class MemForestCallback(CustomLogger):
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
         """A call with what is remembered."""
-        exchange = self._exchange(kwargs, kwargs.get("metadata"))
+        exchange = self._named(kwargs, kwargs.get("metadata"))
         if exchange is None:
             return None
         made = Prepared(exchange.session)
@@ -104,7 +90,7 @@ class MemForestCallback(CustomLogger):
 
     def log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Store what was said in a call that has ended."""
-        exchange = self._exchange(kwargs, (kwargs.get("litellm_params") or {}).get("metadata"))
+        exchange = self._named(kwargs, (kwargs.get("litellm_params") or {}).get("metadata"))
         if exchange is None or len(getattr(response_obj, "choices", ())) != 1:
             return
         if should_redact_message_logging(kwargs):
@@ -120,10 +106,11 @@ class MemForestCallback(CustomLogger):
         """The same, on a thread."""
         await asyncio.to_thread(self.log_success_event, kwargs, response_obj, start_time, end_time)
 
-    def _exchange(self, kwargs: Mapping[str, Any], metadata: Any) -> Exchange | None:
+    def _named(self, kwargs: Mapping[str, Any], metadata: Any) -> Exchange | None:
         if not isinstance(metadata, Mapping) or OWNER not in metadata or not isinstance(kwargs.get("messages"), list):
             return None
-        return Exchange(metadata[OWNER], metadata.get(SESSION), _plain(kwargs["messages"]), self._tokens)
+        options = {"messages": kwargs["messages"], "context_tokens": self._tokens}
+        return _exchange(metadata[OWNER], metadata.get(SESSION), options)
 
 
 def _streamed(memory: Memory, exchange: Exchange, made: Prepared, stream: Any) -> Iterator[Any]:
@@ -146,9 +133,13 @@ async def _streamed_async(
         _noted(exchange, made, await run_async(memory, exchange.concluded(made, whole.message)))
 
 
-def _plain(messages: Sequence[Any]) -> list[Message]:
-    """Messages as mappings; answers of litellm are taken as they are."""
-    return [each if isinstance(each, Mapping) else each.model_dump(exclude_none=True) for each in messages]
+def _exchange(owner: str, session: str | None, options: dict[str, Any]) -> Exchange:
+    """The exchange of a call; its own answers are taken as messages too."""
+    messages = [
+        each if isinstance(each, Mapping) else each.model_dump(exclude_none=True)
+        for each in options.get("messages", ())
+    ]
+    return Exchange(owner, session, messages, options.pop("context_tokens", None))
 
 
 def _message(answer: Any) -> Message:
