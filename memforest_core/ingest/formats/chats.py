@@ -521,6 +521,46 @@ def _imessage(files: Sequence[File], options: Options) -> Iterator[Found]:
     yield from talks.values()
 
 
+_EXPORTED = re.compile(
+    r"(?P<time>[A-Z][a-z]{2} \d{2}, \d{4} [ \d]\d:\d\d:\d\d [AP]M)(?: \((?:Read|Delivered) .*\))?(?P<more> .*)?"
+)
+_NO_WORDS = re.compile(
+    r"This message (?:responded to an earlier|was deleted from the).*|Sent with .*|.+ unsent a message.*"
+)
+_PATH = re.compile(r"(?:[/~]|attachments/|[\w.-]+/).*\.\w{2,5}")
+_LATER = re.compile(r"Edited .* later: (?P<text>.*)")
+
+
+def _imessage_text(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """Messages of imessage-exporter's txt: time, sender and lines, parted by empty lines; replies are also under the
+    message that they answer, indented."""
+    for position, file in enumerate(files, start=1):
+        talk = Talk(position, f"imessage-{file.stem}", [], file.stem, "imessage", people=True)
+        blocks: list[tuple[str, list[str]]] = []
+        empty = True
+        for line in file.lines():
+            found = _EXPORTED.fullmatch(line) if empty else None
+            if found and found["more"]:
+                talk.notices += 1
+            elif found:
+                blocks.append((found["time"], []))
+            elif blocks and not line.startswith("    "):
+                blocks[-1][1].append(line)
+            empty = not line.strip()
+        for time, (sender, *lines) in ((time, lines) for time, lines in blocks if lines):
+            tapbacks = next((at for at, line in enumerate(lines) if line.strip() == "Tapbacks:"), len(lines))
+            said = [line for line in lines[:tapbacks] if not _NO_WORDS.fullmatch(line) and not _EXPORTED.match(line)]
+            later = [found["text"] for line in said if (found := _LATER.fullmatch(line))]
+            paths = [line for line in said if _PATH.fullmatch(line)]
+            words = later[-1:] or [line for line in said if line not in paths]
+            mine, files_ = sender == "Me", [mark(None, path) for path in paths]
+            talk.messages.append(
+                Message("\n".join(words).strip(), speaker=None if mine else sender, time=time, mine=mine,
+                        edited=bool(later), files=files_)
+            )  # fmt: skip
+        yield talk
+
+
 def _csv(files: Sequence[File], options: Options) -> Iterator[Found]:
     """Rows of messages in a table whose columns have usual names, or those of --map."""
     return History(options).read(
@@ -590,5 +630,7 @@ CHATS = (
         maps=True,
     ),
     Format("imessage", "a table of messages by iMazing", _imessage, begins=_begins_imessage, maps=True),
+    Format("imessage-txt", "messages by imessage-exporter", _imessage_text,
+           begins=lambda text: bool(_EXPORTED.match(text.lstrip()))),
     Format("csv", "a table of messages", _csv, begins=_begins_csv, maps=True),
 )  # fmt: skip

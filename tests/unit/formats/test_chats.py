@@ -162,6 +162,32 @@ Ida,01/03/2025 10:00:00,,iMessage,Incoming,+47,Ida,,"Row?
 Now",,
 Ida,13/03/2025 10:00:00,,iMessage,Outgoing,,,Row?,Yes,a.heic,Image
 Ida,13/03/2025 10:01:00,,,Notification,,,,Ida left,,"""
+IMESSAGE_TXT = """\
+Mar 01, 2025 10:00:00 AM (Read by you after 9 seconds)
+Ida
+Row?
+
+    Mar 01, 2025 10:01:00 AM
+    Me
+    Yes
+
+Mar 01, 2025 10:00:30 AM Ida named the conversation Boats
+
+Mar 01, 2025 10:01:00 AM
+Me
+Yes
+at 9
+This message responded to an earlier message.
+Tapbacks:
+Loved by Ida
+
+Mar 01, 2025 10:02:00 AM
+Ida
+Mar 01, 2025 10:02:00 AM Fien
+Edited 4 seconds later: Fine
+/Users/me/Attachments/a.heic
+
+"""
 CSV = "Who;Posted On;Body\nIda;Mar 1, 2025 at 9:15 PM;Hello\nBen;March 1, 2025 9:16pm;Hi"
 MAR1 = "2025-03-01T10:00:00+00:00"
 CASES: list[tuple[str, object, str | None, list[str]]] = [
@@ -201,6 +227,9 @@ CASES: list[tuple[str, object, str | None, list[str]]] = [
         "19:x", f"{MAR1}|Ida|Tides & wind\nat 9", "2025-03-01T10:02:00+00:00|me|Mine", "2025-03-01T10:03:00+00:00|8:live:ida|Row at 9?"]),
     ("Messages.csv", IMESSAGE, None, [
         "imessage-Ida", "2025-03-01T10:00:00|Ida|Row?\nNow", "2025-03-13T10:00:00|me|Yes\n[image: a.heic]"]),
+    ("Ida.txt", IMESSAGE_TXT, None, [
+        "imessage-Ida", "2025-03-01T10:00:00|Ida|Row?", "2025-03-01T10:01:00|me|Yes\nat 9",
+        "2025-03-01T10:02:00|Ida|Fine\n[image: a.heic]"]),
     ("table.csv", CSV, "Ben", ["table", "2025-03-01T21:15:00|Ida|Hello", "2025-03-01T21:16:00|me|Hi"]),
 ]  # fmt: skip
 
