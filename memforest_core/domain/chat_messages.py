@@ -73,7 +73,7 @@ def message_turns(message: object, where: str) -> list[Mapping[str, object]]:
         return []
     if not segments:
         empty = not turn.get("content") or isinstance(turn["content"], str | list | tuple)
-        skipped = empty and turn.keys() <= TURN_KEYS and (turn.get("role") in _MAY_BE_EMPTY or _answers(turn))
+        skipped = empty and turn.keys() <= TURN_KEYS and (str(turn.get("role")) in _MAY_BE_EMPTY or _answers(turn))
         return [] if skipped else [turn]
     made = [_turn(turn, call, list(said)) for _, said in groupby(segments, _grouped)]
     own = turn.get("id")
@@ -174,7 +174,7 @@ def _segments(fields: Mapping[str, object], where: str) -> list[Segment]:
     ]
     segments += [
         segment
-        for part in _others(fields, {segment.call for segment in segments})
+        for part in _others(fields, [segment.call for segment in segments])
         for segment in segments_of(part, where)
     ]
     segments += calls
@@ -184,7 +184,7 @@ def _segments(fields: Mapping[str, object], where: str) -> list[Segment]:
     return [*segments, Segment(Said.WORDS, f"[{len(more)} more calls]")] if more else segments
 
 
-def _others(fields: Mapping[str, object], known: set[str | None]) -> Iterator[object]:
+def _others(fields: Mapping[str, object], known: Sequence[object]) -> Iterator[object]:
     """Parts that a message has outside of its content."""
     if fields.get("refusal"):
         yield {"type": "refusal"}

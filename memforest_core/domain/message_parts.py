@@ -112,14 +112,13 @@ def segments_of(part: object, where: str) -> Iterator[Segment]:
         return
     if kind in _MARKS or not item_role(kind):
         yield Segment(Said.WORDS, _shown(kind, fields, where))
-    elif _RESULT.fullmatch(kind):
-        yield Segment(
-            Said.RESULT, words_of(_first(fields, _ANSWERS), where), _text(_first(fields, _NAMES)), _id(fields)
-        )
-    else:
+        return
+    answers = bool(_RESULT.fullmatch(kind))
+    if not answers:
         yield called(fields, kind)
-        if (result := _first(fields, _RESULTS)) is not None:
-            yield Segment(Said.RESULT, words_of(result, where), _text(_first(fields, _NAMES)), _id(fields))
+    answer = _first(fields, _ANSWERS if answers else _RESULTS)
+    if answers or answer is not None:
+        yield Segment(Said.RESULT, words_of(answer, where), _text(_first(fields, _NAMES)), _id(fields))
 
 
 def called(call: object, kind: str = "tool_call") -> Segment:
@@ -154,7 +153,7 @@ def words_of(value: object, where: str, depth: int = 0) -> str:
 
 def _unwrapped(value: Mapping[str, object]) -> object | None:
     """What an object only wraps: a result of the AI SDK, of MCP, or text under a usual key (Gemini)."""
-    if value.keys() == {"type", "value"} and value["type"] in _WRAPPERS:
+    if value.keys() == {"type", "value"} and str(value["type"]) in _WRAPPERS:
         return value["value"]
     content = value.get("content")
     if isinstance(content, list) and value.keys() <= {"content", "isError", "is_error", "structuredContent", "_meta"}:

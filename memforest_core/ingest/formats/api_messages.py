@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 from memforest_core.domain.chat_messages import message_turns, tool_names
 from memforest_core.domain.message_parts import item_role
+from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.fields import value_of
 from memforest_core.ingest.formats.file_items import Item, Refused, name_of
-from memforest_core.ingest.formats.format_table import Format, Found
+from memforest_core.ingest.formats.format_table import Format, Found, Reader
 from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import ROLES, Message, Options, Talk
 
@@ -57,22 +58,24 @@ class Conversation:
             elif role == "tool":
                 named = named or self._tools.get(str(call))
             text = content if isinstance(content, str) else "" if content == [] else None
-            made = Message(
-                text, role, named, time=turn.get("timestamp", time), id=own, mine=mine and role == "user", raw=raw
-            )
-            made.files, made.metadata = files if number == 0 else (), {"tool_call_id": call} if call else {}
+            made = Message(text, role, named, time=turn.get("timestamp", time), id=own, raw=raw)
+            made.mine, made.files = mine and role == "user", files if number == 0 else ()
+            made.metadata = {"tool_call_id": call} if call else {}
             self.messages.append(made)
 
 
-def _with_objects(raw: object, key: str = "") -> object:
+def _with_objects(raw: object, levels: int = 3) -> object:
     """A message with the arguments of its calls as objects, so that all are written alike."""
-    if key == "arguments" and isinstance(raw, str):
-        return raw if (found := _parsed(raw)) is None else found
-    if isinstance(raw, list) and key == "tool_calls":
-        return [_with_objects(each, "call") for each in raw]
-    if isinstance(raw, Mapping) and key in ("", "call", "function"):
-        return {name: _with_objects(each, name) for name, each in raw.items()}
-    return raw
+    if not isinstance(raw, Mapping) or not levels:
+        return raw
+    made, calls, text = dict(raw), raw.get("tool_calls"), raw.get("arguments")
+    if isinstance(text, str):
+        made["arguments"] = text if (found := _parsed(text)) is None else found
+    if isinstance(raw.get("function"), Mapping):
+        made["function"] = _with_objects(raw["function"], levels - 1)
+    if isinstance(calls, list):
+        made["tool_calls"] = [_with_objects(each, levels - 1) for each in calls]
+    return made
 
 
 def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, object]]:
@@ -91,12 +94,7 @@ def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, objec
     if not isinstance(value, Mapping):
         return []
     kind = value.get("type")
-    if (
-        "role" in value
-        or "lc" in value
-        or item_role(kind)
-        or (isinstance(kind, str) and {"content", "data"} & {*value})
-    ):
+    if {"role", "lc"} & {*value} or item_role(kind) or (isinstance(kind, str) and {"content", "data"} & {*value}):
         return [value]
     for name in _PAYLOAD:
         inner = value_of(value, name)
@@ -131,20 +129,24 @@ def api_files(files: Sequence[File], options: Options) -> Iterator[Found]:
             if said is None and not alone:
                 both = payload(value_of(item, "input"), "user") + payload(value_of(item, "output"), "assistant")
                 said = both or None
-            if said is not None:
-                yield _talk(value.position, item, said)
-            else:
+            if said is None:
                 bare.append(item if isinstance(item, Mapping) else {"value": item})
+            else:
+                yield _talk(value.position, item, said)
         if bare:
             yield _talk(1, {}, bare)
 
 
-def _talk(position: int, item: object, said: Sequence[object]) -> Talk:
+def _talk(position: int, item: object, said: Sequence[object]) -> Talk | Refused:
+    """The conversation of an object with these messages; one with a message that can't be read is refused."""
     made = Conversation()
     listed = value_of(item, "object") == "list"
-    for number, raw in enumerate(_oldest_first(said) if listed else said, 1):
-        made.add(raw if isinstance(raw, Mapping) else {"role": "", "value": raw}, f"Message {number}")
     name = name_of(value_of(item, "id conversation_id thread_id chat_id session_id data.0.thread_id"))
+    try:
+        for number, raw in enumerate(_oldest_first(said) if listed else said, 1):
+            made.add(raw if isinstance(raw, Mapping) else {"role": "", "value": raw}, f"Message {number}")
+    except InvalidInput as error:
+        return Refused(position, error, name)
     title, started = value_of(item, "title"), value_of(item, "created_at create_time started_at")
     return Talk(position, name, made.messages, title if isinstance(title, str) else None, started=started)
 
@@ -191,34 +193,23 @@ _LANGFUSE = _Names(
 _MODEL_KINDS = {"llm", "generation"}
 
 
-def langsmith(files: Sequence[File], options: Options) -> Iterator[Found]:
-    """A conversation for each thread."""
-    runs: list[tuple[int, Mapping[str, object]]] = []
-    for file in files:
-        for value in file.values("runs data"):
+def _traced(names: _Names, under: str) -> Reader:
+    """A reader of runs, and of traces with their observations."""
+
+    def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
+        runs: list[tuple[int, Mapping[str, object]]] = []
+        for value in (value for file in files for value in file.values(under)):
             if isinstance(value, Refused):
                 yield value
             elif isinstance(value.content, Mapping):
-                runs.append((value.position, value.content))
-    yield from _traces(runs, _LANGSMITH)
-
-
-def langfuse(files: Sequence[File], options: Options) -> Iterator[Found]:
-    """A conversation for each session, or each trace without one."""
-    runs: list[tuple[int, Mapping[str, object]]] = []
-    for file in files:
-        for value in file.values("traces data"):
-            if isinstance(value, Refused):
-                yield value
-            elif isinstance(value.content, Mapping):
-                trace = value_of(value.content, "trace")
+                trace, seen = value_of(value.content, "trace"), value_of(value.content, "observations")
                 own = trace if isinstance(trace, Mapping) else value.content
-                runs.append((value.position, own))
-                seen = value_of(value.content, "observations")
                 shared = {name: value_of(own, name) for name in ("session_id", "user_id")}
                 inner = [each for each in seen if isinstance(each, Mapping)] if isinstance(seen, list) else []
-                runs += [(value.position, {**shared, **each}) for each in inner]
-    yield from _traces(runs, _LANGFUSE)
+                runs += [(value.position, own), *((value.position, {**shared, **each}) for each in inner)]
+        yield from _traces(runs, names)
+
+    return reader
 
 
 def _traces(runs: Sequence[tuple[int, Mapping[str, object]]], names: _Names) -> Iterator[Talk | Item]:
@@ -230,21 +221,21 @@ def _traces(runs: Sequence[tuple[int, Mapping[str, object]]], names: _Names) -> 
     for inner in traces.values():
         roots = [one for one in inner if value_of(one[1], names.parent) is None]
         calls = [one for one in inner if str(value_of(one[1], names.kind)).lower() in _MODEL_KINDS]
-        whole = [one for one in roots if all(payload(value_of(one[1], side), "user") for side in _sides(names))]
+        sides = (names.sent, names.received)
+        whole = [one for one in roots if all(payload(value_of(one[1], side), "user") for side in sides)]
+        model = next((value_of(one[1], names.model) for one in calls), None)
         for position, run in whole or calls or roots or inner[:1]:
             name = name_of(value_of(run, names.session))
-            talk, made = talks.setdefault(
-                name or "", (Talk(position, name, [], name_of(value_of(run, names.title))), Conversation())
-            )
+            new = Talk(position, name, [], name_of(value_of(run, names.title)))
+            talk, made = talks.setdefault(name or "", (new, Conversation()))
             talk.owner = talk.owner or name_of(value_of(run, names.owner))
-            _add_run(made, run, names, next((value_of(one[1], names.model) for one in calls), None))
+            try:
+                _add_run(made, run, names, model)
+            except InvalidInput as error:
+                yield Refused(position, error, name)
     for talk, made in talks.values():
         talk.messages = made.messages
         yield talk
-
-
-def _sides(names: _Names) -> tuple[str, str]:
-    return names.sent, names.received
 
 
 def _add_run(made: Conversation, run: Mapping[str, object], names: _Names, model: object) -> None:
@@ -283,9 +274,9 @@ API_MESSAGES = (
             "messages.content.type=tool_result messages.role messages.content.tool_use_id",
             "messages.content.type=thinking messages.role messages.content.thinking",
             "content.type=tool_use role content.input", "content.type=tool_result role content.tool_use_id")),
-    Format("langsmith", "LangSmith's runs", langsmith,
+    Format("langsmith", "LangSmith's runs", _traced(_LANGSMITH, "runs data"),
            ("run_type inputs start_time", "run_type dotted_order", "runs.run_type runs.inputs")),
-    Format("langfuse", "Langfuse's traces", langfuse,
+    Format("langfuse", "Langfuse's traces", _traced(_LANGFUSE, "traces data"),
            ("trace.id trace.timestamp observations", "trace.id trace.projectId", "traceId startTime input",
             "htmlPath timestamp input", "sessionId userId timestamp projectId", "data.htmlPath data.timestamp")),
 )  # fmt: skip

@@ -67,7 +67,7 @@ def chatgpt(value: Value, owner: str | None) -> Iterator[Item]:
 def _shown(conversation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
     """The messages from the root to the current node, by their nodes. Raises InvalidInput."""
     nodes = mapping_of(conversation.get("mapping"), "The conversation's mapping")
-    key = conversation.get("current_node") or _only_leaf(nodes)
+    key = name_of(conversation.get("current_node")) or _only_leaf(nodes)
     if nodes and key not in nodes:
         raise bad_item("The conversation's current_node is not in its mapping.")
     path: dict[str, Mapping[str, object]] = {}
@@ -75,14 +75,14 @@ def _shown(conversation: Mapping[str, object]) -> list[tuple[str, Mapping[str, o
         if key in path:
             raise bad_item("The conversation's messages follow each other in a circle.")
         path[key] = mapping_of(nodes[key], "A node of the mapping")
-        key = path[key].get("parent")
+        key = name_of(path[key].get("parent"))
     said = ((key, node["message"]) for key, node in reversed(path.items()) if node.get("message") is not None)
     return [(key, mapping_of(message, "A message")) for key, message in said]
 
 
 def _only_leaf(nodes: Mapping[str, object]) -> str | None:
     """The last message where there is one branch only; None in a circle. Raises InvalidInput."""
-    parents = {node.get("parent") for node in nodes.values() if isinstance(node, dict)}
+    parents = {name_of(node.get("parent")) for node in nodes.values() if isinstance(node, dict)}
     leaves = [key for key in nodes if key not in parents]
     if len(leaves) > 1:
         raise bad_item("The conversation has several branches, and no current_node says which one is shown.")

@@ -196,48 +196,37 @@ def _by_line(read: Callable[[_Log, Raw, str], None]) -> Reader:
 
 _SILLYTAVERN = _Chats("", "", "", "mes", "role", "send_date", message_id="", speaker="name", mine="name",
                       files="extra.image extra.file extra.files extra.media")  # fmt: skip
-_CAI = _Chats("turns", "chat.chat_id turns.0.turn_key.chat_id", "chat.name character.name", "text", "role", "time",
-              speaker="name", mine="name")  # fmt: skip
+_HUMAN = {"true": "user", "false": "assistant", "none": "assistant"}
+_CAI = _Chats("turns", "turns.0.turn_key.chat_id", "", "said", "author.is_human", "create_time", roles=_HUMAN,
+              message_id="turn_key.turn_id", speaker="author.name", mine="author.name")  # fmt: skip
+_CAI_OLDER = _Chats("msgs messages", "external_id id", "", "text", "src.is_human", "created", roles=_HUMAN,
+                    started="created", message_id="uuid id", speaker="src.name", mine="src.name")  # fmt: skip
 
 
 def _sillytavern(log: _Log, raw: Raw, where: str) -> None:
     if not {"chat_metadata", "user_name"} & raw.keys():
         role = "user" if raw.get("is_user") else "system" if raw.get("is_system") else "assistant"
-        log.made.messages += (said := _SILLYTAVERN.read([{**raw, "role": role}]))
+        date = raw.get("send_date")
+        if isinstance(date, str) and "@" in date:  # 2024-1-3 @2h 5m 9s 12ms
+            date = re.sub(r"\s+(?=[@\d])|\s*\d+ms$", "", date)
+        log.made.messages += (said := _SILLYTAVERN.read([{**raw, "role": role, "send_date": date}]))
         log.title = log.title or next((message.speaker for message in said if role == "assistant"), None)
 
 
 def _characterai(value: Value, options: Options) -> Iterator[Talk]:
     chat = mapping_of(value.content, "A chat")
-    histories = value_of(chat, "histories.histories histories")
-    if isinstance(histories, list):
-        for number, history in enumerate(histories, 1):
-            said = [_cai_older(raw) for raw in list_of(value_of(history, "msgs messages") or [], "msgs")]
-            name = name_of(value_of(history, "external_id id")) or f"{number}"
-            yield Talk(value.position, name, _CAI.read(said), started=value_of(history, "created"))
-        return
-    turns = [_cai_turn(raw) for raw in list_of(chat.get("turns"), "turns")]
-    title = next((str(turn["name"]) for turn in turns if turn["role"] == "assistant" and turn["name"]), None)
-    yield Talk(value.position, name_of(value_of(chat, _CAI.id)), _CAI.read(turns), title)
+    turns = [mapping_of(turn, "A turn") for turn in list_of(chat.get("turns"), "turns")]
+    raws = [{**turn, **_said_in(turn)} for turn in turns]
+    title = next((name_of(value_of(raw, "author.name")) for raw in raws if value_of(raw, _CAI.role) is not True), None)
+    yield Talk(value.position, name_of(value_of(chat, _CAI.id)), _CAI.read(raws), title)
 
 
-def _cai_turn(raw: object) -> dict[str, object]:
-    """A turn's message: the candidate that was chosen, else the last one."""
-    turn = mapping_of(raw, "A turn")
-    candidates = list_of(turn.get("candidates") or [], "candidates")
-    chosen = value_of(turn, "primary_candidate_id")
+def _said_in(turn: Raw) -> Raw:
+    """The candidate of a turn that was chosen, else the last one."""
+    candidates, chosen = _listed(turn, "candidates"), value_of(turn, "primary_candidate_id")
     best = next((one for one in candidates if value_of(one, "candidate_id") == chosen), (candidates or [None])[-1])
     said = value_of(best, "raw_content")
-    body = {"text": said or ""} if said or not candidates else {"candidates": candidates}
-    role = "user" if value_of(turn, "author.is_human") is True else "assistant"
-    names = {"name": "author.name", "id": "turn_key.turn_id", "time": "create_time"}
-    return {"role": role, **{name: value_of(turn, path) for name, path in names.items()}, **body}
-
-
-def _cai_older(raw: object) -> dict[str, object]:
-    names = {"id": "uuid id", "name": "src.name src.user.username", "text": "text", "time": "created"}
-    role = "user" if value_of(raw, "src.is_human is_human") is True else "assistant"
-    return {"role": role, **{name: value_of(raw, path) for name, path in names.items()}}
+    return {"said": said or ""} if said or not candidates else {}
 
 
 _PROMPTED = re.compile(r"(?:Prompted|Asked|Said|Eingegebener Prompt:|Prompt:?)\s+", re.IGNORECASE)
@@ -454,8 +443,10 @@ PRODUCTS: tuple[Format, ...] = (
     Format("sillytavern", "SillyTavern's chat", _by_line(_sillytavern),
            ("is_user mes name", "is_user mes send_date name", "chat_metadata mes")),
     Format("characterai", "Character.AI's chat", each_value(_characterai),
-           ("turns.candidates.raw_content turns.turn_key", "turns.candidates turns.author",
-            "histories.histories.msgs", "histories.msgs")),
+           ("turns.candidates.raw_content turns.turn_key", "turns.candidates turns.author")),
+    Format("characterai-older", "Character.AI's older histories",
+           each_value(_CAI_OLDER.talk, "histories.histories histories"),
+           ("histories.histories.msgs", "histories.msgs")),
     Format("letta", "Letta's agent file", each_value(_letta),
            ("agents.messages agents.agent_type", "agents.system agents.name", "agent_type core_memory",
             "agent_type in_context_message_indices")),

@@ -153,6 +153,7 @@ def test_calls_of_langchain_become_texts() -> None:
         ({"role": "user", "content": {"words": "x"}}, "missing_content"),
         ({"role": "user", "content": ""}, "missing_content"),
         ({"role": "assistant", "words": "x"}, "unknown_field"),
+        ({"role": {}, "content": ""}, "unknown_role"),
         ({"role": "user", "content": "x", "data": {}}, "unknown_field"),
         ({"type": "robot", "content": "x"}, "unknown_role"),
         (BaseModel, "invalid_turns"),

@@ -151,14 +151,14 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
     "sillytavern": (
         [{"user_name": "unused", "chat_metadata": {}},
          {"name": "Mira", "is_user": False, "is_system": False, "send_date": "March 1, 2026 10:00am", "mes": "Welcome."},
-         {"name": "Zoe", "is_user": True, "is_system": False, "send_date": "March 1, 2026 10:01am", "mes": "A room."}],
+         {"name": "Zoe", "is_user": True, "is_system": False, "send_date": "2026-3-1 @10h 1m 9s 123ms", "mes": "A room."}],
         "file", ["assistant Mira: Welcome.", "user Zoe: A room."],
     ),
     "characterai": (
         {"turns": [cai(2, "zoe", "I sail.", is_human=True), cai(1, "Rook", "Ahoy!", "Go away.")], "meta": {}}, "chat1",
         ["assistant Rook: Ahoy!", "user zoe: I sail."],
     ),
-    "characterai older": (
+    "characterai-older": (
         {"histories": {"histories": [{"external_id": "h", "msgs": [
             {"text": "Ahoy!", "src": {"name": "Rook", "is_human": False}, "created": T.format(1)},
             {"text": "I sail.", "src": {"name": "zoe", "is_human": True}, "created": T.format(2)}]}]}},
