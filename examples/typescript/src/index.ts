@@ -12,7 +12,6 @@ export type { CallOptions, MemForestOptions } from "./transport.ts";
 
 type Sdk = typeof generated;
 type Streamed = "sessionEvents" | "operationEvents";
-type Operation = Exclude<keyof Sdk, Streamed>;
 type Part<Request, Name extends string> = Request extends { [Key in Name]?: infer Value }
   ? [NonNullable<Value>] extends [never]
     ? unknown
@@ -27,12 +26,12 @@ export type Arguments<Name extends keyof Sdk> = Part<RequestOf<Name>, "path"> &
   Part<RequestOf<Name>, "query"> &
   Part<RequestOf<Name>, "body">;
 /** What an operation answers. */
-export type Result<Name extends Operation> = NonNullable<Awaited<ReturnType<Sdk[Name]>>["data"]>;
+export type Result<Name extends Exclude<keyof Sdk, Streamed>> = NonNullable<Awaited<ReturnType<Sdk[Name]>>["data"]>;
 
 type Calls = {
-  [Name in Operation]: Record<never, never> extends Arguments<Name>
-    ? (args?: Arguments<Name>, options?: CallOptions) => Promise<Result<Name>>
-    : (args: Arguments<Name>, options?: CallOptions) => Promise<Result<Name>>;
+  [Name in keyof Sdk as Exclude<Name, Streamed>]: Record<never, never> extends Arguments<Name>
+    ? (args?: Arguments<Name>, options?: CallOptions) => Promise<Result<Exclude<Name, Streamed>>>
+    : (args: Arguments<Name>, options?: CallOptions) => Promise<Result<Exclude<Name, Streamed>>>;
 };
 
 interface Streams {
