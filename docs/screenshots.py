@@ -74,6 +74,7 @@ def pages(tab: Tab, address: str, receipt: str) -> None:
     question = "Where did Bob live before Miami?"
     found = {
         "overview": "/",
+        "search": href("/search", q="Maya"),
         "owners": "/owners",
         "owner": href("/owner", owner=OWNER),
         "states": href("/states", owner=OWNER),
@@ -97,7 +98,7 @@ def pages(tab: Tab, address: str, receipt: str) -> None:
     for name, path in found.items():
         tab.open(address + path)
         taken(tab, name)
-    for name in ("states", "tree", "ask", "graph"):
+    for name in ("overview", "owner", "states", "tree", "ask", "graph"):
         tab.resize(DESK, dark=True)
         tab.open(address + found[name])
         taken(tab, f"{name}-dark")

@@ -128,8 +128,8 @@ class Tab:
         self.run(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(value)}")
 
     def run(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page."""
-        done = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of a JavaScript expression in the page, of a promise what it resolves to."""
+        done = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, f"{expression}: {done['exceptionDetails']}"
         return done["result"].get("value")
 

@@ -12,6 +12,7 @@ from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
 from memforest_core.service.explorer.drawing import proportions
+from memforest_core.service.explorer.finding import FindingRows
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
 
@@ -42,11 +43,14 @@ def session(visit: Visit) -> Outcome:
     calls = memory.calls(owner, session_id=session_id, limit=CALLS_OF_SESSION)
     cells, tree = _made_of(visit, owner, session_id, turns.items)
     progress = memory.status(owner, session_id)
+    with FindingRows.opened(memory.services.engine, visit.caller.tenant) as rows:
+        head = rows.begun(owner, [session_id])[session_id]
     return Shown(
         "session.html",
         {
             "owner": owner,
             "session": session_id,
+            "head": head,
             "progress": progress,
             "groups": _groups(turns.items, cells),
             "facts_of": _facts_of(session_id, facts.items),

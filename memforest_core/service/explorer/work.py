@@ -306,6 +306,7 @@ def costs(visit: Visit) -> Outcome:
             "spans": SPANS,
             "tables": found,
             "bars": bars,
+            "priced": priced,
             "total": found[CostBy.STEP].total,
             "calls": visit.memory.calls(owner, limit=LAST_CALLS).items,
             "most": MOST_ROWS,
