@@ -12,7 +12,7 @@ from memforest_core.service.integrations.agent_tools import agent_tools
 from memforest_core.service.integrations.conversation import MAX_TOKENS, AsyncConversation, joined
 from memforest_core.service.mcp.tools import INSTRUCTIONS
 
-with needed("ag2"):
+with needed("ag2>=1"):
     from ag2 import Context, Plugin
     from ag2.events import BaseEvent, ModelRequest, ModelResponse, TextInput
     from ag2.middleware import AgentTurn, BaseMiddleware, Middleware

@@ -11,7 +11,7 @@ import pytest
 from memforest_core.errors import InvalidSettings
 
 FRAMEWORKS = {
-    "ag2": ("ag2", "ag2"),
+    "ag2": ("ag2", "ag2>=1"),
     "autogen": ("autogen_agentchat", "autogen-agentchat"),
     "claude_agent": ("claude_agent_sdk", "claude-agent-sdk"),
     "crewai": ("crewai", "crewai"),
