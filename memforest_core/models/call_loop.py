@@ -43,7 +43,8 @@ def _retrieve(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-def _report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def report_by_class(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A loop's exception handler that logs no text of an exception."""
     # In place of asyncio's own report, which prints the exceptions of litellm's background tasks
     # with their texts; without an exception it only says that a connection was open at exit.
     error = context.get("exception")
@@ -74,7 +75,7 @@ class CallLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(_report)
+        self._loop.set_exception_handler(report_by_class)
         threading.Thread(target=self._loop.run_forever, name="memforest-model-calls", daemon=True).start()
 
     def run(self, start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:

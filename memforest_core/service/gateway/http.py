@@ -16,14 +16,15 @@ from urllib.parse import quote, unquote
 import structlog
 from fastapi import APIRouter, Body, FastAPI, Request
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.route_table import ROUTES
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, MemForestError
+from memforest_core.models.call_loop import report_by_class
 from memforest_core.models.chat_relay import ChatRelay
-from memforest_core.service.http.endpoints import Memories, admission_of, caller_of, check_owners, check_scope
+from memforest_core.service.http.endpoints import JSON, Memories, admission_of, caller_of, check_owners, check_scope
 from memforest_core.service.http.problems import OPENAI, Refused, openai_error, problem_of
 from memforest_core.service.http.streams import EVENTS
 from memforest_core.service.integrations.chat_exchange import Assembled, Exchange, Prepared, run_async
@@ -93,6 +94,7 @@ class Gateway:
         memory = self._memories.of(caller.tenant)
         if not self._checked:
             await memory.threads.run(relay.check)
+            asyncio.get_running_loop().set_exception_handler(report_by_class)
             self._checked = True
         retried = headers.get(RETRIES, "0") != "0"
         tokens = self._settings.context_tokens
@@ -106,7 +108,7 @@ class Gateway:
         answered = await during(relay.complete(sent))
         if len(answered.get("choices", ())) == 1 and not await request.is_disconnected():
             await _store(memory, exchange, made, answered["choices"][0]["message"])
-        return JSONResponse(answered, headers=_headers(made))
+        return Response(_json(answered), headers=_headers(made), media_type=JSON)
 
     async def _events(
         self,
@@ -156,8 +158,13 @@ async def _next(parts: AsyncIterator[dict[str, Any]]) -> dict[str, Any] | None:
     return await anext(parts, None)
 
 
+def _json(data: Mapping[str, Any]) -> bytes:
+    # A model may write half a character.
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
 def _event(data: Mapping[str, Any]) -> bytes:
-    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n\n"
+    return b"data: " + _json(data) + b"\n\n"
 
 
 def _named(headers: Headers, name: str) -> str | None:

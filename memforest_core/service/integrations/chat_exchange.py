@@ -115,7 +115,8 @@ class Exchange:
             made.context = replace(context, parts=parts)
             made.degraded += context.degraded
             remembered = made.context.messages()
-        at = next((n for n, each in enumerate(self.messages) if each.get("role") not in INSTRUCTIONS), 0)
+        count = len(self.messages)
+        at = next((n for n, each in enumerate(self.messages) if each.get("role") not in INSTRUCTIONS), count)
         made.messages = [*self.messages[:at], *remembered, *self.messages[at:]]
 
     def _before(self, fresh: Sequence[TurnInput]) -> Calls[str]:

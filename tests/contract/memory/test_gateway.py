@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -267,14 +268,32 @@ def revoke(served: Served) -> None:
 
 
 @pytest.mark.parametrize("end", [cut, leave, leave_before, fail, revoke])
-def test_an_answer_that_did_not_end_is_not_stored(served: Served, end: Callable[[Served], None]) -> None:
+def test_an_answer_that_did_not_end_is_not_stored(
+    served: Served, end: Callable[[Served], None], caplog: pytest.LogCaptureFixture
+) -> None:
     """Given a stream that is cut, a client that leaves, a model that fails, then what the user said is stored alone."""
     end(served)
+    gc.collect()  # a task whose error nobody reads is logged when it is deleted
+    assert "I sail" not in caplog.text
     assert served.turns() == [("user", "I sail.")]
     served.upstream.part_s, served.upstream.cut_after = 0.0, None
 
     served.ask(says("I sail."))
     assert served.turns() == [("user", "I sail."), ("assistant", "You said: I sail.")]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_can_not_be_stored_is_delivered_and_said(served: Served, stream: bool) -> None:
+    """Given an answer with half a character, then it arrives, and a header or a comment of the stream says so."""
+    served.upstream.answer = lambda body: "Half\ud800 a character."
+    chat = {"model": "tiny", "user": served.owner, "messages": [says("Hello.")], "stream": stream}
+    headers = {"Authorization": f"Bearer {served.node.key()}", "X-MemForest-Session": "chat"}
+    answered = httpx.post(f"{served.server.address}/openai/v1/chat/completions", headers=headers, json=chat)
+
+    said = answered.text if stream else answered.headers["x-memforest-degraded"]
+    assert "The answer is not stored: Turn 2" in said
+    assert "Half? a character." in answered.text or '"Half?"' in answered.text
+    assert served.turns() == [("user", "Hello.")]
 
 
 def test_of_several_answers_none_is_stored(served: Served) -> None:
@@ -344,9 +363,12 @@ def test_more_errors(served: Served) -> None:
     """Given no key, too long a body, no owner, another path or a request that the model refuses, then a sentence says so."""
     url, key = f"{served.server.address}/openai/v1", {"Authorization": f"Bearer {served.node.key()}"}
     chat = {"model": "tiny", "messages": [says("Hello.")]}
+    slow = {"Authorization": f"Bearer {served.node.key(requests_per_minute=1)}"}
+    assert httpx.get(f"{url}/models", headers=slow).status_code == 200
     served.upstream.script(Fault.CONTEXT_LENGTH)
     request: tuple[tuple[Any, ...], ...] = (
         ("/chat/completions", {}, {"json": chat}, 401, "unauthorized"),
+        ("/chat/completions", slow, {"json": chat}, 429, "rate_limited"),
         ("/chat/completions", key, {"content": b"x" * (17 << 20)}, 413, "body_too_long"),
         ("/chat/completions", key, {"content": b"[1"}, 422, "invalid_request"),
         ("/chat/completions", key, {"json": chat}, 400, "owner_missing"),
