@@ -9,6 +9,7 @@ conversation until then as its input; what the runs before it have is taken once
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import ROLES, Message, Options, Talk
 
 _MAX_DEPTH = 6
+_CHAT = "conversation_id thread_id chat_id session_id"
 _LISTS = ("messages", "contents", "data", "items", "messages.data", "items.data")
 _PAYLOAD = (
     "messages", "contents", "chat_history", "message", "choices", "generations", "input", "inputs", "question", "query",
@@ -115,9 +117,9 @@ def _parsed(text: str) -> object | None:
 
 
 def api_files(files: Sequence[File], options: Options) -> Iterator[Found]:
-    """A conversation for each object that has messages; the bare messages of a file are one."""
+    """A conversation for each object that has messages; bare messages are of the one that they name, or of the file."""
     for file in files:
-        bare: list[Mapping[str, object]] = []
+        bare: dict[str | None, list[object]] = {}
         for value in file.values():
             if isinstance(value, Refused):
                 yield value
@@ -130,18 +132,18 @@ def api_files(files: Sequence[File], options: Options) -> Iterator[Found]:
                 both = payload(value_of(item, "input"), "user") + payload(value_of(item, "output"), "assistant")
                 said = both or None
             if said is None:
-                bare.append(item if isinstance(item, Mapping) else {"value": item})
+                bare.setdefault(name_of(value_of(item, _CHAT)), []).append(item)
             else:
                 yield _talk(value.position, item, said)
-        if bare:
-            yield _talk(1, {}, bare)
+        for name, messages in bare.items():
+            yield _talk(1, {"id": name}, messages)
 
 
 def _talk(position: int, item: object, said: Sequence[object]) -> Talk | Refused:
     """The conversation of an object with these messages; one with a message that can't be read is refused."""
     made = Conversation()
     listed = value_of(item, "object") == "list"
-    name = name_of(value_of(item, "id conversation_id thread_id chat_id session_id data.0.thread_id"))
+    name = name_of(value_of(item, f"id {_CHAT} data.0.thread_id"))
     try:
         for number, raw in enumerate(_oldest_first(said) if listed else said, 1):
             made.add(raw if isinstance(raw, Mapping) else {"role": "", "value": raw}, f"Message {number}")
@@ -190,6 +192,7 @@ _LANGFUSE = _Names(
     "trace_id id", "session_id trace_id id", "user_id", "start_time timestamp", "end_time start_time timestamp",
     "input", "output", "model", "trace_id", "type", "trace_name name",
 )  # fmt: skip
+_NO_ZONE = re.compile(r"T\d\d:\d\d:\d\d(?:\.\d+)?\Z")
 _MODEL_KINDS = {"llm", "generation"}
 
 
@@ -244,11 +247,16 @@ def _add_run(made: Conversation, run: Mapping[str, object], names: _Names, model
     for side, role, time in ((names.sent, "user", names.started), (names.received, "assistant", names.ended)):
         said = Conversation(_tools=made._tools)
         for number, raw in enumerate(payload(value_of(run, side), role), 1):
-            said.add(raw, f"Message {number}", speaker, value_of(run, time))
+            said.add(raw, f"Message {number}", speaker, _utc(value_of(run, time)))
         new = [each for each in said.messages if each.role != "system"]
         made.messages += new[_known(made.messages, new) :]
         if not said.messages and value_of(run, side) is not None:
             made.messages.append(Message(None, role, raw=run))
+
+
+def _utc(time: object) -> object:
+    """A time of LangSmith's, which is in UTC and names no zone."""
+    return f"{time}Z" if isinstance(time, str) and _NO_ZONE.search(time) else time
 
 
 def _known(before: Sequence[Message], new: Sequence[Message]) -> int:
@@ -260,7 +268,8 @@ def _known(before: Sequence[Message], new: Sequence[Message]) -> int:
 
 API_MESSAGES = (
     Format("vercel", "messages of Vercel's AI SDK", api_files,
-           ("parts.type role id", "messages.parts.type messages.role", "toolInvocations role")),
+           ("parts.type role id", "messages.parts.type messages.role", "toolInvocations role",
+            "messages.toolInvocations messages.role", "chatId parts role")),
     Format("gemini-api", "Gemini's contents", api_files,
            ("contents.parts contents.role", "contents.parts.text", "parts.text role=model", "parts.text role")),
     Format("openai-items", "items of OpenAI's Responses, conversations and threads", api_files,
@@ -278,5 +287,6 @@ API_MESSAGES = (
            ("run_type inputs start_time", "run_type dotted_order", "runs.run_type runs.inputs")),
     Format("langfuse", "Langfuse's traces", _traced(_LANGFUSE, "traces data"),
            ("trace.id trace.timestamp observations", "trace.id trace.projectId", "traceId startTime input",
-            "htmlPath timestamp input", "sessionId userId timestamp projectId", "data.htmlPath data.timestamp")),
+            "trace_id start_time input output", "htmlPath timestamp input", "sessionId userId timestamp projectId",
+            "data.htmlPath data.timestamp")),
 )  # fmt: skip

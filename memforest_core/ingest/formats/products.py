@@ -119,8 +119,8 @@ def _with_files(raw: Raw, content: object) -> object:
 
 
 _CLAUDE = _Chats("chat_messages", "uuid", "name", "content text", "sender", "created_at", message_id="uuid",
-                 parent="parent_message_uuid", speaker="=Claude", files="files files_v2",
-                 parts=_with_files)  # fmt: skip
+                 parent="parent_message_uuid", shown="current_leaf_message_uuid", speaker="=Claude",
+                 files="files files_v2", parts=_with_files)  # fmt: skip
 _DETAILS = re.compile(r"<details\b([^>]*)>.*?</details>\n?", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
@@ -422,7 +422,7 @@ def _facts(product: str, under: str, text: str, session: str, time: str, metadat
     return reader
 
 
-_ZEP = _Chats("messages", "thread_id session_id uuid id", "", "content", "role_type role", "created_at",
+_ZEP = _Chats("messages episodes", "thread_id session_id uuid id", "", "content", "role_type role", "created_at",
               started="thread_created_at created_at", message_id="uuid id", mine="name", owner="user_id",
               roles={"norole": "user"})  # fmt: skip
 
@@ -451,10 +451,12 @@ PRODUCTS: tuple[Format, ...] = (
            ("agents.messages agents.agent_type", "agents.system agents.name", "agent_type core_memory",
             "agent_type in_context_message_indices")),
     Format("zep-facts", "edges of Zep's graph",
-           _facts("zep", "edges", "fact", "group_id graph_id", "valid_at created_at", "name invalid_at expired_at"),
-           ("fact valid_at invalid_at", "edges.fact edges.source_node_uuid", "fact source_node_uuid")),
+           _facts("zep", "edges facts", "fact", "group_id graph_id", "valid_at created_at", "name invalid_at"),
+           ("fact valid_at invalid_at", "edges.fact edges.source_node_uuid", "fact source_node_uuid",
+            "facts.fact facts.created_at")),
     Format("zep", "a thread of Zep", each_value(_ZEP.talk, "threads sessions"),
-           ("messages.processed messages.uuid", "messages.role_type messages.content", "messages.uuid row_count")),
+           ("messages.processed messages.uuid", "messages.role_type messages.content", "messages.uuid row_count",
+            "episodes.content episodes.role_type")),
     Format("hindsight", "hindsight's memories",
            _facts("hindsight", "items memories results facts memory_units", "text", "document_id",
                   "occurred_start mentioned_at event_date date created_at", "fact_type context entities"),

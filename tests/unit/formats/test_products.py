@@ -292,6 +292,14 @@ def test_a_field_that_is_not_there_is_counted(name: str, field: str, what: str) 
         warnings_of(findings, Options("ann"))
 
 
+def test_bare_messages_are_of_the_chat_that_they_name() -> None:
+    rows = [
+        {"id": f"m{chat}", "chatId": chat, "role": "user", "parts": [{"type": "text", "text": "Hi."}]} for chat in "ab"
+    ]
+
+    assert [item.session_id for item in read_file(json.dumps(rows).encode())] == ["a", "b"]
+
+
 def test_a_page_of_takeout_says_what_to_choose_instead() -> None:
     with pytest.raises(InvalidInput, match="then JSON"):
         read_file(b'<html><head><title>My Activity History</title></head><body><div class="outer-cell mdl-cell">')
