@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import Item
 from memforest_core.ingest.formats.formats import FORMATS, Chosen, chosen, sessions
 from memforest_core.ingest.formats.history import parse_map
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Findings, Options
 
 

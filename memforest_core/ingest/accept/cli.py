@@ -58,6 +58,8 @@ class Preview:
     """Turns by speaker, without the owner's."""
     first: str | None
     last: str | None
+    notices: int
+    """What the app said (joined, called, deleted), which is left out."""
     shown: Sequence[Mapping[str, object]]
     """The first turns, each with its session."""
     errors: Sequence[BadItem]
@@ -170,10 +172,10 @@ def ingest(
     counted. A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the
     queue is full it waits for room; when there is none in time, the exit code is 75.
     """
+    from memforest_core.ingest.formats.export_files import opened
     from memforest_core.ingest.formats.fields import Dates
     from memforest_core.ingest.formats.formats import OWN_LINES, chosen, sessions
     from memforest_core.ingest.formats.history import parse_map
-    from memforest_core.ingest.formats.sources import opened
     from memforest_core.ingest.formats.talks import Findings, Options
 
     if display_name is not None and owner is None:
@@ -258,8 +260,9 @@ def _preview(name: str, seen: Checked) -> Preview:
         report.failed,
         dict(found.mine.most_common(100)),
         dict(found.speakers.most_common(100)),
-        found.first.isoformat() if found.first else None,
-        found.last.isoformat() if found.last else None,
+        f"{found.first:%Y-%m-%d %H:%M}" if found.first else None,
+        f"{found.last:%Y-%m-%d %H:%M}" if found.last else None,
+        found.notices,
         [{"session_id": session, **turn} for session, turn in found.shown],
         report.errors,
         seen.warnings,
@@ -280,6 +283,8 @@ def _show(preview: Preview, as_json: bool) -> None:
                 print(printable(f"{what}: {', '.join(f'{name} ({count})' for name, count in counts.items())}."))
         if preview.first:
             print(f"From {preview.first} to {preview.last}.")
+        if preview.notices:
+            print(f"{preview.notices} notices of the app (joined, called, deleted) are left out.")
         _print_doubts(preview.errors, preview.warnings)
         print(f"{preview.sessions} sessions with {preview.turns} turns would be stored, {preview.failed} would fail.")
     if preview.failed:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from memforest_core.domain.chat_messages import message_turns, tool_names
 from memforest_core.domain.message_parts import item_role
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import value_of
 from memforest_core.ingest.formats.file_items import Item, Refused, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, Reader
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import ROLES, Message, Options, Talk
 
 _MAX_DEPTH = 6

@@ -20,11 +20,11 @@ from pathlib import PurePosixPath
 
 from memforest_core.domain.turns import levels_of
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import NUMERIC_TIME, plain_html, squeezed, value_of
 from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, each_value
 from memforest_core.ingest.formats.history import History
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import USUAL, Fields, Message, Options, Talk, mark, marks
 
 # WhatsApp

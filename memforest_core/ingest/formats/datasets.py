@@ -27,6 +27,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import (
     Converted,
     Item,
@@ -43,7 +44,6 @@ from memforest_core.ingest.formats.file_items import (
     turns_of,
 )
 from memforest_core.ingest.formats.format_table import Format, Reader, each_value
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Options, mark, marks
 
 _TEXTS = ("text", "multimodal_text")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import Item, Refused, Value
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Options, Talk
 
 Found = Talk | Item

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.chats import CHATS
 from memforest_core.ingest.formats.datasets import DATASETS
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import Item
 from memforest_core.ingest.formats.format_table import Format, Found, each_value, matching, nearest, of_names, shape
 from memforest_core.ingest.formats.history import MAGIC, History, from_sqlite
 from memforest_core.ingest.formats.json_items import line_of, read_lines
 from memforest_core.ingest.formats.products import PRODUCTS
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Findings, Options, Sessions, Talk, warnings_of
 
 HEAD_BYTES = 2**16

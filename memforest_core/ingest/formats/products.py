@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from memforest_core.domain.message_parts import item_role
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import plain_html, value_of
 from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Message, Options, Talk, mark, marks
 
 Raw = Mapping[str, object]

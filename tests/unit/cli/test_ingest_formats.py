@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.accept.cli import BadItem, Report
+from memforest_core.ingest.formats.export_files import File, opened
 from memforest_core.ingest.formats.file_items import Converted, Refused
 from memforest_core.ingest.formats.formats import HEAD_BYTES, recognized
 from memforest_core.ingest.formats.json_items import read_lines
-from memforest_core.ingest.formats.sources import File, opened
 from tests.harness.exports import file_of
 
 SHARE = '[{"id": "a", "conversations": [{"from": "human", "value": "Hi."}]}]'

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.export_files import opened
 from memforest_core.ingest.formats.fields import Dates
 from memforest_core.ingest.formats.file_items import Converted
 from memforest_core.ingest.formats.formats import Checked, checked, chosen, sessions
 from memforest_core.ingest.formats.history import parse_map
-from memforest_core.ingest.formats.sources import opened
 from memforest_core.ingest.formats.talks import Findings, Options
 
 LRM = "\u200e"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
 from memforest_core.ingest.formats.formats import FORMATS, Chosen, checked, chosen, formats_of, sessions
 from memforest_core.ingest.formats.history import parse_map
-from memforest_core.ingest.formats.sources import File
 from memforest_core.ingest.formats.talks import Findings, Options
 from tests.harness.exports import file_of, read_file
 
