@@ -40,7 +40,7 @@ FIRST: dict[str, list[dict[str, object]]] = {
         {"type": "summary", "summary": "noise", "leafUuid": "u9"},
         claude("user", "<command-name>/clear</command-name>"),
         claude("user", "noise of a note", isMeta=True),
-        claude("user", "We deploy the billing service with Kustomize."),
+        claude("user", "<ide_opened_file>noise</ide_opened_file>We deploy the billing service with Kustomize."),
         claude("assistant", [{"type": "thinking", "thinking": "noise"}, {"type": "text", "text": "I will remember."}]),
         claude("assistant", [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/noise"}}]),
         claude("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "noise of a tool"}]),

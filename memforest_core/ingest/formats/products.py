@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from memforest_core.domain.message_parts import item_role
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.agent_lines import HIDDEN_LINES, own_words
 from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
 from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import plain_html, value_of
@@ -271,41 +272,16 @@ def _takeout_page(files: Sequence[File], options: Options) -> Iterator[Found]:
     )
 
 
-_OWN_BLOCKS = re.compile(
-    r"<(local-command[\w-]*|command-[\w-]+|system-reminder|bash-[\w-]+|task-notification|user-prompt-submit-hook"
-    r"|environment_context|user_instructions|permissions instructions|turn_aborted|INSTRUCTIONS|ide_\w+|user_action"
-    r"|collaboration_mode|skills?(?:_instructions)?)>.*?(?:</\1>|\Z)\s*",
-    re.DOTALL,
-)
-"""What coding agents write under the name of their user."""
-_OWN_TEXTS = re.compile(r"# AGENTS\.md instructions|\[Request interrupted|Caveat: The messages below")
-
-
-def _own_words(raw: Raw) -> Raw | None:
-    """A user's message without what the coding agent added to it; None when nothing else is in it."""
-    if raw.get("role") != "user":
-        return raw
-    content, said = raw.get("content"), []
-    for part in content if isinstance(content, list) else [{"type": "text", "text": content or ""}]:
-        text = part.get("text") if isinstance(part, Mapping) else None
-        if not isinstance(text, str):
-            said.append(part)
-        elif (own := _OWN_BLOCKS.sub("", text)).strip() and not _OWN_TEXTS.match(own):
-            said.append({**part, "text": own})
-    return {**raw, "content": said} if said else None
-
-
-_HIDDEN_LINES = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _TITLES = ("summary", "custom-title", "ai-title")
 
 
 def _claude_code(log: _Log, line: Raw, where: str) -> None:
     if line.get("type") in _TITLES:
         log.title = value_of(line, "summary customTitle aiTitle")
-    if line.get("type") not in ("user", "assistant") or any(line.get(name) for name in _HIDDEN_LINES):
+    if line.get("type") not in ("user", "assistant") or any(line.get(name) for name in HIDDEN_LINES):
         return
     log.session = log.session or name_of(line.get("sessionId"))
-    raw = _own_words(mapping_of(line.get("message"), "A message"))
+    raw = own_words(mapping_of(line.get("message"), "A message"))
     if raw is not None:
         own = {name: raw[name] for name in ("role", "content") if name in raw}
         log.made.add(own, where, "Claude", line.get("timestamp"), line.get("uuid"))
@@ -320,7 +296,7 @@ def _codex(log: _Log, line: Raw, where: str) -> None:
         )
     if not isinstance(item, Mapping) or not (item.get("type") == "message" or item_role(item.get("type"))):
         return
-    raw = _own_words(item)
+    raw = own_words(item)
     if raw is not None and raw.get("role") not in ("developer", "system"):
         log.made.add(raw, where, "Codex", line.get("timestamp"))
 

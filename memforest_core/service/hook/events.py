@@ -13,6 +13,7 @@ from typing import Any
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.agent_lines import HIDDEN_LINES, own_words
 
 MAX_CHARS = 60_000
 """Of one turn: what is longer is cut, because ``accept.max_turn_bytes`` (262,144) would refuse the whole session."""
@@ -28,17 +29,6 @@ _CODEX_ROLES = {  # items since version 0.171 at the latest, and the events of e
     **dict.fromkeys(("UserMessage", "user_message"), "user"),
     **dict.fromkeys(("AgentMessage", "agent_message"), "assistant"),
 }
-_HIDDEN = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-"""Flags of lines of Claude Code that nobody says."""
-_MACHINE = (
-    "<command-",
-    "<local-command-",
-    "<bash-",
-    "<task-notification>",
-    "<system-reminder>",
-    "[Request interrupted",
-)
-"""Beginnings of user messages that Claude Code writes itself."""
 
 
 class Agent(StrEnum):
@@ -135,12 +125,11 @@ def read_transcript(agent: Agent, path: Path) -> Transcript:
 def _claude_turn(entry: Mapping[str, Any]) -> TurnInput | None:
     """What a line of a transcript of Claude Code says; None for tools, reasoning, subagents and notes of its own."""
     role, message = entry.get("type"), entry.get("message")
-    machine = any(entry.get(flag) for flag in _HIDDEN)
-    if role not in ("user", "assistant") or machine or not isinstance(message, dict):
+    hidden = any(entry.get(flag) for flag in HIDDEN_LINES)
+    if role not in ("user", "assistant") or hidden or not isinstance(message, dict):
         return None
-    content = message.get("content")
-    parts = [content] if isinstance(content, str) else [*_texts(content)]
-    said = "\n\n".join(part for part in parts if not (role == "user" and part.lstrip().startswith(_MACHINE)))
+    content = (own_words({**message, "role": role}) or {}).get("content")
+    said = content if isinstance(content, str) else "\n\n".join(_texts(content))
     turn: TurnInput = {"role": role, "content": said}
     if isinstance(entry.get("uuid"), str):
         turn["id"] = entry["uuid"]
