@@ -294,6 +294,7 @@ def test_google_adk_stores_events_once_and_searches(node: Node, owner: str) -> N
         Event(author="helper", content=Content(parts=[Part(text="Hm.", thought=True), Part(function_call=call)])),
         Event(author="helper", content=Content(parts=[Part(function_response=answer)])),
         Event(author="helper"),
+        Event(author="helper", content=Content(parts=[Part(function_call=FunctionCall(name="load_memory", args={}))])),
         Event(author="helper", content=Content(parts=[Part(text="In Porto.")])),
     ]
 

@@ -80,8 +80,9 @@ class MemForestMemoryService(BaseMemoryService):
 
 
 def _turn(event: Event) -> TurnInput | None:
-    """An event as a turn; None for one without words, such as a change of state."""
-    parts = (event.content.parts if event.content else None) or []
+    """An event as a turn; None for one without words, such as a change of state, and for what memory itself said."""
+    given = (event.content.parts if event.content else None) or []
+    parts = [one for one in given if getattr(one.function_call or one.function_response, "name", "") != "load_memory"]
     texts = [part.text for part in parts if part.text and not part.thought]
     texts += ["[file]" for part in parts if part.inline_data or part.file_data]
     results = [part.function_response.response for part in parts if part.function_response]
