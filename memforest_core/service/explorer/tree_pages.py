@@ -171,6 +171,8 @@ def _levels(rows: ExplorerRows, tree: TreeOverview, top: DrawnNode) -> tuple[lis
     """The levels from a node down, and whether the leaves are among them."""
     levels: list[Sequence[DrawnNode]] = [[top]]
     while levels[-1][0].level > 0:
+        if levels[-1][0].level == 1 and top.leaves > MOST:
+            return levels, False
         below = rows.below(tree.id, levels[-1], MOST + 1)
         if not below or len(below) > MOST:
             return levels, False
