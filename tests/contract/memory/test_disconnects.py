@@ -29,6 +29,7 @@ REQUESTS = {
     "a GET that waits": ("GET", f"/v1/sessions/wait?{OPEN}&stage=summaries&timeout_s=1", "", ""),
     "a GET of a file": ("GET", "/v1/bundle?owner=a", "", ""),
     "half a JSON body": ("POST", "/v1/sessions", "application/json", '{"owner": "a", "ses'),
+    "half a chat": ("POST", "/openai/v1/chat/completions", "application/json", '{"mod'),
     "half a request of mem0": ("POST", "/v3/memories/", "application/json", '{"filters'),
     "half a call of a tool": ("POST", "/mcp", "application/json", '{"jsonrpc": "2.0", "meth'),
     "half a line": ("POST", "/v1/sessions/stream", "application/x-ndjson", f"{LINE}\n{LINE[:20]}"),

@@ -288,7 +288,7 @@ def test_an_answer_that_can_not_be_stored_is_delivered_and_said(served: Served, 
     served.upstream.answer = lambda body: "Half\ud800 a character."
     chat = {"model": "tiny", "user": served.owner, "messages": [says("Hello.")], "stream": stream}
     headers = {"Authorization": f"Bearer {served.node.key()}", "X-MemForest-Session": "chat"}
-    answered = httpx.post(f"{served.server.address}/openai/v1/chat/completions", headers=headers, json=chat)
+    answered = httpx.post(f"{served.server.address}/openai/v1/chat/completions", headers=headers, json=chat, timeout=60)
 
     said = answered.text if stream else answered.headers["x-memforest-degraded"]
     assert "The answer is not stored: Turn 2" in said
@@ -376,7 +376,7 @@ def test_more_errors(served: Served) -> None:
         ("/chat/completions", key, {"json": {**chat, "user": served.owner}}, 400, "context_too_long"),
     )
     for path, headers, body, status, code in request:
-        answered = httpx.post(url + path, headers=headers, **body)
+        answered = httpx.post(url + path, headers=headers, timeout=60, **body)
         assert (answered.status_code, answered.json()["error"]["code"]) == (status, code)
         assert answered.json()["error"]["message"].endswith((".", "?"))
     assert "4096" in answered.json()["error"]["message"]
