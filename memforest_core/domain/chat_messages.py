@@ -48,7 +48,7 @@ _LEFT_NAMES = """
     additional_kwargs annotations artifact assistant_id cache_control completed_at container context_management example
     file_ids incomplete_at incomplete_details invalid_tool_calls model object parsed phase provider_specific_fields
     reasoning reasoning_content reasoning_details reasoning_items response_metadata revisionId run_id status stop_reason
-    stop_sequence thinking_blocks thread_id usage usage_metadata
+    chunk_position stop_sequence thinking_blocks thread_id tool_call_chunks usage usage_metadata
 """
 _LEFT = frozenset(_LEFT_NAMES.split())
 """Fields of others that say nothing worth remembering."""

@@ -463,7 +463,7 @@ class RemoteMemForest(Remote):
     ) -> SessionHandle:
         """Store a session and wake the workers; returns as soon as it is durable.
 
-        ``turns`` are mappings as TurnInput; messages of the openai and LangChain packages are taken as they are.
+        ``turns`` are mappings as TurnInput; messages of chat APIs are taken as they are (docs/input.md).
         ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
@@ -569,7 +569,7 @@ class RemoteMemForest(Remote):
     ) -> SessionHandle:
         """Store a session and wake the workers; returns as soon as it is durable.
 
-        ``turns`` are mappings as TurnInput; messages of the openai and LangChain packages are taken as they are.
+        ``turns`` are mappings as TurnInput; messages of chat APIs are taken as they are (docs/input.md).
         ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
@@ -1307,7 +1307,7 @@ class AsyncRemoteMemForest(Remote):
     ) -> AsyncSessionHandle:
         """Store a session and wake the workers; returns as soon as it is durable.
 
-        ``turns`` are mappings as TurnInput; messages of the openai and LangChain packages are taken as they are.
+        ``turns`` are mappings as TurnInput; messages of chat APIs are taken as they are (docs/input.md).
         ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
@@ -1413,7 +1413,7 @@ class AsyncRemoteMemForest(Remote):
     ) -> AsyncSessionHandle:
         """Store a session and wake the workers; returns as soon as it is durable.
 
-        ``turns`` are mappings as TurnInput; messages of the openai and LangChain packages are taken as they are.
+        ``turns`` are mappings as TurnInput; messages of chat APIs are taken as they are (docs/input.md).
         ``wait`` is "none", "raw", "facts" or "summaries": the stage to wait for, at most ``timeout_s`` seconds.
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``

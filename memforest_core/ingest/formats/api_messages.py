@@ -59,7 +59,8 @@ class Conversation:
                 named = named or name_of(speaker)
             elif role == "tool":
                 named = named or self._tools.get(str(call))
-            text = content if isinstance(content, str) else "" if content == [] else None
+            silent = isinstance(content, list) or (isinstance(raw, Mapping) and raw.get("content", raw) is None)
+            text = content if isinstance(content, str) else "" if silent else None
             made = Message(text, role, named, time=turn.get("timestamp", time), id=own, raw=raw)
             made.mine, made.files = mine and role == "user", files if number == 0 else ()
             made.metadata = {"tool_call_id": call} if call else {}

@@ -101,7 +101,7 @@ class _Chats:
             return raws
         if leaf not in by_id:
             known = [parent for parent in parents if parent is not None]
-            if len({*known}) == len(known):
+            if len({*known}) == len(known) or not {*known} & {*by_id}:
                 return raws  # nothing was changed
             leaf = name_of(value_of(raws[-1], self.message_id))
         path: dict[str | None, Raw] = {}

@@ -255,7 +255,7 @@ def written(name: str) -> bytes:
     return json.dumps(content, indent=1).encode()
 
 
-def said(item: Item) -> list[str]:
+def said_in(item: Item) -> list[str]:
     assert isinstance(item, Converted), item
     return [f"{turn['role']}{' ' + turn['name'] if 'name' in turn else ''}: {turn['content']}" for turn in item.turns]
 
@@ -268,7 +268,7 @@ def test_a_file_of_this_product_is_recognized_and_read(name: str) -> None:
     [found] = sessions(of, options, findings)
 
     assert (of.format.name, isinstance(found, Converted) and found.session_id) == (name.split()[0], FILES[name][1])
-    assert said(found) == FILES[name][2]
+    assert said_in(found) == FILES[name][2]
     assert not findings.unread
     dated = [turn for turn in found.turns if "timestamp" in turn]  # type: ignore[union-attr]
     undated = name in ("gemini-api", "gemini-api list", "anthropic", "codex older") or name.startswith("openai-items")
@@ -290,6 +290,22 @@ def test_a_field_that_is_not_there_is_counted(name: str, field: str, what: str) 
     assert findings.unread[what] > 0
     with pytest.raises(InvalidInput, match=f"no {what} that I can read"):
         warnings_of(findings, Options("ann"))
+
+
+@pytest.mark.parametrize(
+    "said", [{"text": "", "content": []}, {"text": None}, {"content": [{"type": "thinking", "thinking": "x"}]}]
+)
+def test_a_message_in_which_nothing_is_said_is_left_out(said: dict[str, Any]) -> None:
+    messages = [claude(1, "human", "0", **said), claude(2, "human", "m1", text="I sail.")]
+    findings = Findings()
+
+    [found] = sessions(
+        chosen([file_of(json.dumps([{"uuid": "c", "name": "", "chat_messages": messages}]).encode(), "f.json")], None),
+        Options("ann"),
+        findings,
+    )
+
+    assert (said_in(found), findings.unread.total()) == (["user: I sail."], 0)
 
 
 def test_bare_messages_are_of_the_chat_that_they_name() -> None:
