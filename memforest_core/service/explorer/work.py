@@ -122,13 +122,13 @@ def _task(visit: Visit, id_: str, owner: str | None) -> OperationTask:
 T = TypeVar("T", int, float)
 
 AGES = {
-    "max_age_days": "Turns",
-    "facts_max_age_days": "Facts",
-    "digests_max_age_days": "Digests",
-    "window_max_age_days": "Windows",
+    "max_age_days": "Delete turns older than so many days",
+    "facts_max_age_days": "Delete facts not said for so many days",
+    "digests_max_age_days": "Delete digests older than so many days",
+    "window_max_age_days": "Delete window texts older than so many days",
 }
-"""What a limit on age is about."""
-SIZES = {"max_facts": "Most facts", "max_bytes": "Most bytes"}
+"""What a limit on age does, for the form."""
+SIZES = {"max_facts": "At most so many facts", "max_bytes": "At most so many bytes"}
 
 
 GOING = {
