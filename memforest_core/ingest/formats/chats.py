@@ -25,7 +25,7 @@ from memforest_core.ingest.formats.fields import NUMERIC_TIME, plain_html, squee
 from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, each_value
 from memforest_core.ingest.formats.history import History
-from memforest_core.ingest.formats.talks import USUAL, Fields, Message, Options, Talk, mark, marks
+from memforest_core.ingest.formats.talks import NONE, USUAL, Message, Options, Talk, mark, marks
 
 # WhatsApp
 
@@ -152,9 +152,9 @@ def _begins_whatsapp(text: str) -> bool:
 
 # Telegram
 
-_TELEGRAM = Fields(
-    text="text", speaker="from", speaker_id="from_id", role="", time="date_unixtime date", id="id",
-    reply="reply_to_message_id", edited="edited", files="", metadata="forwarded_from",
+_TELEGRAM = replace(
+    NONE, text="text", speaker="from", speaker_id="from_id", time="date_unixtime date", id="id",
+    reply="reply_to_message_id", edited="edited", metadata="forwarded_from",
 )  # fmt: skip
 _TELEGRAM_MEDIA = {
     "voice_message": "audio", "audio_file": "audio", "video_message": "video", "video_file": "video",
@@ -295,17 +295,10 @@ def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) 
 
 # Discord
 
-_DISCORD = Fields(
-    text="content forwarded_message.content",
-    speaker="author.nickname author.name",
-    speaker_id="author.id",
-    role="",
-    time="timestamp",
-    id="id",
-    reply="reference.message_id",
-    edited="timestamp_edited",
-    files="attachments",
-)
+_DISCORD = replace(
+    NONE, text="content forwarded_message.content", speaker="author.nickname author.name", speaker_id="author.id",
+    time="timestamp", id="id", reply="reference.message_id", edited="timestamp_edited", files="attachments",
+)  # fmt: skip
 _DISCORD_SAID = {"Default", "Reply", "ThreadStarterMessage", "20", "21", "23"}
 
 
@@ -337,10 +330,7 @@ def _discord(value: Value, options: Options) -> Iterator[Found]:
 
 # Instagram and Messenger
 
-_META = Fields(
-    text="content text", speaker="sender_name", speaker_id="", role="", time="timestamp_ms timestamp", id="",
-    reply="", edited="", files="",
-)  # fmt: skip
+_META = replace(NONE, text="content text", speaker="sender_name", time="timestamp_ms timestamp")
 _META_FILES = {"photos": "image", "videos": "video", "audio_files": "audio", "gifs": "gif", "files": "", "media": ""}
 _META_NOTICE = re.compile(
     r"named the group\b.*|(?:created|left|joined) the group(?: chat)?\.|(?:added|removed) .+ (?:to|from) the group\.?"
@@ -417,17 +407,11 @@ def _meta_message(raw: Mapping[str, object]) -> Message | None:
 
 # Teams
 
-_TEAMS = Fields(
-    text="body.content content",
+_TEAMS = replace(
+    NONE, text="body.content content", speaker_id="from.user.id from.application.id", id="id", reply="reply_to_id",
     speaker="from.user.display_name from.application.display_name imdisplayname display_name",
-    speaker_id="from.user.id from.application.id",
-    role="",
-    time="created_date_time original_arrival_time compose_time",
-    id="id",
-    reply="reply_to_id",
-    edited="last_edited_date_time",
-    files="",
-)
+    time="created_date_time original_arrival_time compose_time", edited="last_edited_date_time",
+)  # fmt: skip
 
 
 def _teams(files: Sequence[File], options: Options) -> Iterator[Found]:
@@ -497,9 +481,9 @@ def _card_texts(part: Mapping[str, object]) -> list[str]:
 
 # Tables
 
-_IMAZING = Fields(
-    text="text", speaker="sender_name", speaker_id="sender_id", role="", time="message_date", id="",
-    reply="replying_to", edited="edited_date", files="",
+_IMAZING = replace(
+    NONE, text="text", speaker="sender_name", speaker_id="sender_id", time="message_date", reply="replying_to",
+    edited="edited_date",
 )  # fmt: skip
 
 

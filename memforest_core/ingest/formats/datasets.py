@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -31,7 +32,6 @@ from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import (
     Converted,
     Item,
-    MessageFields,
     Refused,
     Value,
     Wordless,
@@ -44,7 +44,7 @@ from memforest_core.ingest.formats.file_items import (
     turns_of,
 )
 from memforest_core.ingest.formats.format_table import Format, Reader, each_value
-from memforest_core.ingest.formats.talks import Options, mark, marks
+from memforest_core.ingest.formats.talks import NONE, Fields, Options, mark, marks
 
 _TEXTS = ("text", "multimodal_text")
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
@@ -168,17 +168,18 @@ _SESSION = re.compile(r"session_(\d+)")
 _LOCOMO_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 _LONGMEMEVAL_TIMES = ("%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d")
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
-_LOCOMO = MessageFields("text", id="dia_id", name="speaker", metadata=("img_url", "blip_caption"))
-_LONGMEMEVAL = MessageFields(
-    "content", "role", {"user": "user", "assistant": "assistant"}, metadata=("has_answer",), silent=True
-)
-_SHAREGPT_ROLES = {
-    **dict.fromkeys(("human", "user"), "user"),
-    **dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard", "model"), "assistant"),
-    "system": "system",
-    **dict.fromkeys(("function_call", "function", "observation", "tool"), "tool"),
-}
-_SHAREGPT = MessageFields("value", "from", _SHAREGPT_ROLES)
+_LOCOMO = replace(NONE, text="text", id="dia_id", speaker="speaker", metadata="img_url blip_caption")
+_LONGMEMEVAL = replace(NONE, text="content", role="role", metadata="has_answer")
+_SHAREGPT = replace(NONE, text="value", role="from")
+
+
+def _said(fields: Fields, raw: object, where: str, id: str | None = None, role: str | None = None) -> list[TurnInput]:
+    """The turns of a message; ``id`` and ``role`` are those of one without. Raises InvalidInput."""
+    message = fields.message(mapping_of(raw, where), {}, where)
+    role = message.role or role
+    if role is None or message.text is None:
+        raise bad_item(f"{where}: {'nothing says whose words these are' if role is None else 'its text is no text'}.")
+    return turns_of(role, message.text, id=message.id or id, metadata=message.metadata, name=message.speaker)
 
 
 def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
@@ -188,7 +189,7 @@ def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
     for number, raw in enumerate(
         list_of(conversation.get("conversations", conversation.get("items")), "conversations"), start=1
     ):
-        turns += _SHAREGPT.turns(raw, f"Turn {number}")
+        turns += _said(_SHAREGPT, raw, f"Turn {number}")
     name = name_of(conversation.get("id")) or f"sharegpt-{sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
     yield session_of(value.position, owner, name, turns)
 
@@ -243,7 +244,7 @@ def _locomo_turn(key: str, number: int, raw: object) -> list[TurnInput]:
     text, caption = str(turn.get("text") or "").strip(), str(turn.get("blip_caption") or "").strip()
     if caption:
         text = f"{text} [shares {caption}]".strip()
-    return _LOCOMO.turns({**turn, "text": text}, where, f"D{key.removeprefix('session_')}:{number}")
+    return _said(_LOCOMO, {**turn, "text": text}, where, f"D{key.removeprefix('session_')}:{number}", "user")
 
 
 def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
@@ -272,7 +273,7 @@ def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
 def _longmemeval_session(position: int, owner: str, session: str, name: str, date: object, raw: object) -> Item:
     turns: list[TurnInput] = []
     for number, one in enumerate(list_of(raw, "A session"), start=1):
-        turns += _LONGMEMEVAL.turns(one, f"Turn {number}", f"{name}:{number}")
+        turns += _said(_LONGMEMEVAL, one, f"Turn {number}", f"{name}:{number}")
     day = _WEEKDAY.sub(" ", str(date))
     return _dated(position, owner, session, turns, day, _LONGMEMEVAL_TIMES, "2023/05/30 (Tue) 23:40")
 

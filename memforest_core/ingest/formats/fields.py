@@ -95,55 +95,68 @@ _ZONE = re.compile(rf"\s+({'|'.join(_ZONES)})$")
 
 
 @dataclass(slots=True)
+class _Evidence:
+    """What the dates of one conversation show of their order."""
+
+    possible: set[str] = field(default_factory=lambda: {"dmy", "mdy"})
+    back: set[str] = field(default_factory=set)
+    """Orders in which a message would be before the one before it."""
+    last: dict[str, datetime] = field(default_factory=dict)
+
+    def orders(self) -> set[str]:
+        return (self.possible - self.back) or self.possible
+
+
+@dataclass(slots=True)
 class Dates:
     """Reads dates in numbers (03/04/2025), whose order (dmy, mdy) the whole file decides or an option says."""
 
     order: str | None = None
-    dmy: bool = True
-    mdy: bool = True
-    """Whether the order is possible by what was read until now."""
+    decided: bool = False
     undecided: int = 0
     """Times that were read without knowing the order."""
-    _back: dict[str, int] = field(default_factory=lambda: {"dmy": 0, "mdy": 0})
-    _last: dict[str, datetime] = field(default_factory=dict)
+    _evidence: dict[str, _Evidence] = field(default_factory=dict)
+    _now: _Evidence = field(default_factory=_Evidence)
 
-    def begin(self) -> None:
-        """Another conversation begins: its times may be before those of the one before it."""
-        self._last.clear()
+    def begin(self, name: str) -> None:
+        """A conversation of this name begins: its times may be before those of the one before it."""
+        self._now = self._evidence.setdefault(name, _Evidence()) if self.order is None else self._now
 
     def read(self, found: re.Match[str]) -> datetime | None:
         """The time of a match of ``NUMERIC_TIME``; None for one that is no time in this order."""
         a, b, c = (int(found[part]) for part in "abc")
         orders = {"ymd": (a, b, c), "dmy": (c, b, a), "mdy": (c, a, b)}
-        if len(found["a"]) == 4 or self.order == "ymd":
-            return _clocked(found, *orders["ymd"])
-        if self.order is None and found["mark"] == ".":
-            return _clocked(found, *orders["dmy"])
-        if self.order is not None:
-            return _clocked(found, *orders[self.order])
+        order = "ymd" if len(found["a"]) == 4 else self.order
+        if order is None and found["mark"] == ".":
+            order = "dmy"
+        if order is None and self.decided:
+            order = min(self._now.orders())
+        if order is not None:
+            return _clocked(found, *orders[order])
         self.undecided += 1
-        self.mdy, self.dmy = self.mdy and a <= 12, self.dmy and b <= 12
+        now = self._now
         made = {order: _clocked(found, *orders[order]) for order in ("dmy", "mdy")}
         for order, moment in made.items():
-            if moment is not None:
-                self._back[order] += moment < self._last.get(order, moment)
-                self._last[order] = moment
+            if moment is None:
+                now.possible.discard(order)
+            elif moment < now.last.get(order, moment):
+                now.back.add(order)
+            now.last[order] = moment or now.last.get(order, datetime.min)  # noqa: DTZ901 - no zone, as the others
         return made["dmy"] or made["mdy"]
 
     def decide(self) -> None:
-        """Set the order that the whole file shows. Raises InvalidInput when it shows both or none."""
-        if not self.undecided or self.order is not None:
-            return
-        possible = [order for order in ("dmy", "mdy") if getattr(self, order)]
-        if len(possible) == 2:  # messages of a conversation follow each other in time
-            possible = [order for order in possible if self._back[order] == 0]
-        if len(possible) != 1:
+        """Set the order that all conversations agree on, else that of each. Raises InvalidInput when one shows none."""
+        shown = [each.orders() for each in self._evidence.values() if each.last]
+        common = set.intersection(*shown) if shown else set()
+        self.decided = True
+        if len(common) == 1:
+            self.order = common.pop()
+        elif any(len(each) != 1 for each in shown):
             raise InvalidInput(
                 "Nothing in the file shows whether its dates begin with the day or the month:"
                 " give --dates dmy (3 April is 03/04) or --dates mdy (04/03).",
                 code="ambiguous_dates",
             )
-        self.order = possible[0]
 
 
 def _clocked(found: re.Match[str], year: int, month: int, day: int) -> datetime | None:

@@ -104,41 +104,6 @@ def refusable(position: int, session: str, make: Callable[[], Item]) -> Item:
         return Refused(position, error, session)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageFields:
-    """The names of the fields of a format's messages; the format has none of those that are empty."""
-
-    content: str
-    role: str = ""
-    """Without one everybody is a user."""
-    roles: Mapping[str, str] = field(default_factory=dict)
-    """What the values of the role's field mean, in small letters."""
-    id: str = ""
-    name: str = ""
-    metadata: tuple[str, ...] = ()
-    silent: bool = False
-    """Whether a message may have no content."""
-
-    def turns(self, raw: object, where: str, id: str | None = None) -> list[TurnInput]:
-        """The turns of a message, as ``turns_of``; ``id`` is that of a message without one. Raises InvalidInput."""
-        message = mapping_of(raw, where)
-        given = str(message.get(self.role)).strip().lower() if self.role else "user"
-        role = self.roles.get(given) if self.role else given
-        if role is None:
-            *names, last = self.roles
-            raise bad_item(f"{where}: {str(message.get(self.role))!r:.40} is none of {', '.join(names)} or {last}.")
-        content = message.get(self.content) or ("" if self.silent else message.get(self.content))
-        if not isinstance(content, str):
-            raise bad_item(f"{where}: the {self.content} must be text.")
-        return turns_of(
-            role,
-            content,
-            id=name_of(message.get(self.id)) or id,
-            metadata={name: message[name] for name in self.metadata if message.get(name)},
-            name=name_of(message.get(self.name)),
-        )
-
-
 def turns_of(
     role: str,
     content: str,

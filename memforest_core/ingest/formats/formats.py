@@ -111,6 +111,8 @@ def recognized(file: File) -> Format:
     found = formats_of(head)
     if found:
         return found[0]
+    if not head:
+        raise InvalidInput(f"{file.name} is empty.", code="unknown_format")
     fields = _fields(_text(head))
     near = nearest(fields, FORMATS.values())
     top = sorted(field for field in fields if "." not in field and "=" not in field)
@@ -155,9 +157,9 @@ def chosen(files: Sequence[File], named: str | None) -> Chosen:
                 by_format.setdefault(each.name, []).append(file)
     if len(by_format) != 1:
         known = ", ".join(f"{name} ({len(of)})" for name, of in by_format.items())
-        said = f"has files of several formats: {known}. Give one of them" if known else "has no file of a known format"
+        said = f"files of several formats, {known}: give one of them" if known else "no file of a known format: give it"
         where = files[0].archive if files else "The folder"
-        raise InvalidInput(f"{where} {said}, or --format.", code="unknown_format")
+        raise InvalidInput(f"{where} has {said} with --format.", code="unknown_format")
     [(name, read)] = by_format.items()
     return Chosen(FORMATS[name], read, [file for file in files if file not in read])
 
@@ -184,7 +186,7 @@ def checked(of: Chosen, options: Options) -> Checked:
     findings = Findings()
     for _ in sessions(of, options, findings):
         pass
-    if options.dates.order is None and options.dates.undecided:
+    if options.dates.undecided and not options.dates.decided:
         options.dates.decide()
         return checked(of, options)
     if options.session is not None and findings.sessions + findings.wordless > 1:

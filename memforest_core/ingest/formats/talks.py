@@ -20,8 +20,9 @@ from memforest_core.ingest.formats.file_items import Converted, Item, Refused, W
 ROLES = {
     **dict.fromkeys(("user", "human", "customer", "member", "client", "you"), "user"),
     **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "agent", "model", "gpt"), "assistant"),
+    **dict.fromkeys(("chatgpt", "bing", "bard"), "assistant"),
     **dict.fromkeys(("system", "developer"), "system"),
-    **dict.fromkeys(("tool", "function"), "tool"),
+    **dict.fromkeys(("tool", "function", "function_call", "observation"), "tool"),
 }
 """What the values of a role's field mean, in small letters."""
 _MODEL = re.compile(
@@ -187,6 +188,8 @@ class Fields:
 
 MAPPED = ("text", "speaker", "speaker_id", "role", "time", "id", "reply", "edited", "files")
 USUAL = Fields()
+NONE = Fields("", "", "", "", time="", id="", reply="", edited="", files="", mine="")
+"""To be given the names that a format has, by ``replace``."""
 
 
 def text_of(content: object, role: str, where: str) -> str | None:
@@ -330,7 +333,7 @@ class Sessions:
                 yield item
 
     def _of(self, talk: Talk) -> list[Item]:
-        self._options.dates.begin()
+        self._options.dates.begin(f"{talk.position} {talk.session}")
         self._findings.notices += talk.notices
         name = self._options.session or talk.session
         if name is None and self._options.fallback:

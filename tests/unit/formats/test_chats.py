@@ -306,6 +306,15 @@ def test_the_order_of_dates_can_be_given(tmp_path: Path) -> None:
         assert found.turns[0].get("timestamp") == expected
 
 
+def test_chats_of_a_folder_may_write_dates_in_different_orders(tmp_path: Path) -> None:
+    written(tmp_path, "chats/a.txt", "3/13/25, 9:15 - Ida: one")
+    _, found = read(written(tmp_path, "chats/b.txt", "13/3/25, 9:15 - Ida: two"), me="")
+    assert [(one.session_id, one.turns[0].get("timestamp")) for one in found] == [
+        ("whatsapp-a", "2025-03-13T09:15:00"),
+        ("whatsapp-b", "2025-03-13T09:15:00"),
+    ]
+
+
 def test_a_nested_field_can_be_mapped(tmp_path: Path) -> None:
     rows = {"messages": [{"text": "Hi.", "writer": {"nickname": "Ida"}, "at": {"$date": "2025-03-01T10:00:00Z"}}]}
     seen, [found] = read(written(tmp_path, "a.json", rows), "speaker=writer.nickname", "time=at")
