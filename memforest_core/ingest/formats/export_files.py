@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, cast
@@ -27,6 +28,8 @@ CHUNK_BYTES = 2**18
 MAX_MEMBERS = 500_000
 MAX_RATIO = 500
 """A member of a zip that grows to more than this many times its size, and beyond 64 MiB, is refused."""
+MAX_CELL_CHARS = 2**26
+"""Of a table."""
 MAX_NESTED = 2
 """Zips inside of zips."""
 _ZIP = b"PK\x03\x04"
@@ -107,10 +110,21 @@ class File:
         lines = self.lines()
         first = next(lines, "")
         mark = max(",;\t|", key=first.count)
-        names = next(csv.reader([first], delimiter=mark), [])
-        for row in csv.reader((line + "\n" for line in lines), delimiter=mark):
-            if row:
-                yield dict(zip(names, row, strict=False))
+        csv.field_size_limit(MAX_CELL_CHARS)
+        table = csv.reader((line + "\n" for line in chain([first], lines)), delimiter=mark)
+        try:
+            names = next(table, [])
+            for row in table:
+                if any(row[len(names) :]):
+                    raise self._no_row(table.line_num, "it has more cells than the first line")
+                if row:
+                    yield dict(zip(names, row, strict=False))
+        except csv.Error as error:
+            raise self._no_row(table.line_num, str(error)) from None
+
+    def _no_row(self, line: int, why: str) -> InvalidInput:
+        said = f"Line {line} of {self.name} is no row of its table ({why}): quote texts that have separators in them."
+        return InvalidInput(said, code="unreadable_file")
 
 
 @contextmanager

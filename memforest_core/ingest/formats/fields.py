@@ -70,17 +70,21 @@ def leaves(value: object, depth: int = 3) -> Iterator[tuple[str, object]]:
 
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
 """Unix times from the first value on are counted in that part of a second: later ones are past the year 5000."""
+_LEAST = 315_532_800.0
+"""1980: a smaller number is a count, or days of a spreadsheet, and no unix time of a message."""
+_COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Dates written as one number, by its digits; as unix times they would be of 1970, 1976 and 2611."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _HALVES = {"pm": 12, "午後": 12, "下午": 12, "오후": 12, "م": 12, "am": 0, "午前": 0, "上午": 0, "오전": 0, "ص": 0}
 _CLOCK = (
-    r"(?P<early>午後|下午|오후|午前|上午|오전)?\s*(?P<hour>\d{1,2})[:.h](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
-    r"(?:\s*(?P<late>[AaPp]\.?\s?[Mm]\.?|م|ص))?"
+    r"(?P<early>午後|下午|오후|午前|上午|오전)?\s{0,2}(?P<hour>\d{1,2})[:.h](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"(?:\s{0,2}(?P<late>[AaPp]\.?\s?[Mm]\.?|م|ص))?"
 )
 NUMERIC_TIME = (
-    r"(?P<a>\d{1,4})(?P<mark>[./-])\s?(?P<b>\d{1,2})[./-]\s?(?P<c>\d{1,4})\.?(?:,|،)?\s*(?:um|at|à|às|klo|kl\.?|,)?\s*"
-    + _CLOCK
+    r"(?P<a>\d{1,4})(?P<mark>[./-])\s?(?P<b>\d{1,2})[./-]\s?(?P<c>\d{1,4})\.?(?:,|،)?"
+    r"\s{0,2}(?:um|at|à|às|klo|kl\.?|,)?\s{0,2}" + _CLOCK
 )
-"""A date in numbers with a time of day, as clocks of many countries write it."""
+"""A date in numbers with a time of day, as clocks of many countries write it. Every repetition has a bound."""
 _NUMERIC = re.compile(NUMERIC_TIME)
 _FORMS = (
     "%b %d %Y %I:%M:%S %p", "%b %d %Y %I:%M %p", "%b %d %Y %H:%M:%S", "%b %d %Y %H:%M",
@@ -127,8 +131,11 @@ class Dates:
         a, b, c = (int(found[part]) for part in "abc")
         orders = {"ymd": (a, b, c), "dmy": (c, b, a), "mdy": (c, a, b)}
         order = "ymd" if len(found["a"]) == 4 else self.order
+        if order is None and found["early"]:  # East Asia's
+            order = "ymd"
         if order is None and found["mark"] == ".":
-            order = "dmy"
+            moment = _clocked(found, *orders["dmy"])
+            return None if moment is not None and _is_ahead(moment) else moment
         if order is None and self.decided:
             order = min(self._now.orders())
         if order is not None:
@@ -136,8 +143,8 @@ class Dates:
         self.undecided += 1
         now = self._now
         made = {order: _clocked(found, *orders[order]) for order in ("dmy", "mdy")}
-        for order, moment in made.items():
-            if moment is None:
+        for order, moment in made.items() if any(made.values()) else ():
+            if moment is None or _is_ahead(moment):  # 24/12/31 is no 24 December
                 now.possible.discard(order)
             elif moment < now.last.get(order, moment):
                 now.back.add(order)
@@ -154,7 +161,7 @@ class Dates:
         elif any(len(each) != 1 for each in shown):
             raise InvalidInput(
                 "Nothing in the file shows whether its dates begin with the day or the month:"
-                " give --dates dmy (3 April is 03/04) or --dates mdy (04/03).",
+                " give --dates dmy (3 April is 03/04), --dates mdy (04/03) or --dates ymd (25/04/03).",
                 code="ambiguous_dates",
             )
 
@@ -164,10 +171,17 @@ def _clocked(found: re.Match[str], year: int, month: int, day: int) -> datetime 
     hour = int(found["hour"])
     if half:
         hour = hour % 12 + _HALVES[half]
+    if year < 100:
+        year += 1900 if year > 69 else 2000
     try:
-        return datetime(year + 2000 * (year < 100), month, day, hour, int(found["minute"]), int(found["second"] or 0))  # noqa: DTZ001 - the file names no zone
+        return datetime(year, month, day, hour, int(found["minute"]), int(found["second"] or 0))  # noqa: DTZ001 - the file names no zone
     except ValueError:
         return None
+
+
+def _is_ahead(moment: datetime) -> bool:
+    """Whether a time without a zone is in the future everywhere: nobody has said anything then."""
+    return moment > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=2)
 
 
 def when(value: object, dates: Dates) -> datetime | None:
@@ -184,6 +198,13 @@ def when(value: object, dates: Dates) -> datetime | None:
             return _written(text, dates)
         value = float(text)
     if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if (form := _COMPACT.get(len(digits := f"{value:.0f}"))) and digits.startswith(("19", "20")):
+        try:
+            return datetime.strptime(digits, form)  # noqa: DTZ007 - it names no zone
+        except ValueError:
+            pass
+    if abs(value) < _LEAST:
         return None
     try:
         return datetime.fromtimestamp(value / next(by for least, by in _UNITS if abs(value) >= least), UTC)

@@ -340,7 +340,7 @@ def _letta_message(raw: Raw, sends: bool) -> Raw | None:
     ):
         return None
     if role == "user" and packed is not None:
-        return {"role": role, "content": packed["message"]} if packed.get("type") == "user_message" else None
+        return {"role": role, "content": packed.get("message")} if packed.get("type") == "user_message" else None
     if role == "tool" and packed is not None and "message" in packed:
         content = packed["message"] if isinstance(packed["message"], str) else json.dumps(packed["message"])
     if calls and sends:

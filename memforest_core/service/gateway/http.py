@@ -85,6 +85,8 @@ class Gateway:
         if given.get("model") not in self._names:
             known = " or ".join(self._names)
             raise Refused(HTTPStatus.NOT_FOUND, "model_not_found", f"Set model to {known}: this server has no other.")
+        if not isinstance(given.get("stream"), bool | None):
+            raise InvalidInput("Set stream to true or false.", code="invalid_request")
         owner = _named(headers, OWNER) or given.get("user") or caller.only_owner
         if not owner:
             raise InvalidInput(f"Send the header {OWNER}, or user: whose memory is it?", code="owner_missing")
@@ -169,7 +171,10 @@ def _event(data: Mapping[str, Any]) -> bytes:
 
 def _named(headers: Headers, name: str) -> str | None:
     value = headers.get(name)
-    return unquote(value) if value else None
+    try:
+        return unquote(value.encode("ascii").decode(), errors="strict") if value else None
+    except UnicodeError:  # two names that can't be read must not become one
+        raise InvalidInput(f"Percent-encode {name} as UTF-8: Zo%C3%AB.", code="invalid_name") from None
 
 
 def _headers(made: Prepared) -> dict[str, str]:

@@ -29,6 +29,8 @@ Calls: TypeAlias = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, T
 INSTRUCTIONS = ("system", "developer")
 """Roles of messages that the app writes: they are sent on and not stored."""
 ANSWER = "assistant"
+MAX_MESSAGES = 4_096
+"""Of one request: reading more would keep the other requests of a server waiting."""
 _READ = ("role", "content", "name", "tool_calls", "function_call", "tool_call_id", "refusal", "audio")
 
 
@@ -63,23 +65,28 @@ class Exchange:
         given = self.messages
         if not isinstance(given, list | tuple) or not given or not all(isinstance(each, Mapping) for each in given):
             raise InvalidInput("Give messages: a list of objects with role and content.", code="invalid_turns")
+        if len(given) > MAX_MESSAGES:
+            raise InvalidInput(f"Send at most {MAX_MESSAGES} messages: the newest ones.", code="too_many_turns")
 
     def prepared(self) -> Calls[Prepared]:
         """Read what is remembered, then store what is new. Raises as ``MemForest.append``; nothing is sent then."""
         made = Prepared(self.session)
-        yield from self.remembered(made, whole=self._new_from > 0)
+        yield from self.remembered(made, whole=self._new[0] > 0)
         yield from self.stored(made)
         return made
 
     @property
-    def _new_from(self) -> int:
-        """Where the messages behind the last answer begin."""
-        return 1 + max((place for place, each in enumerate(self.messages) if each.get("role") == ANSWER), default=-1)
+    def _new(self) -> tuple[int, int]:
+        """Where the messages behind the last answer begin and end; an answer at the end is one to be continued."""
+        said = [place for place, each in enumerate(self.messages, 1) if each.get("role") != ANSWER]
+        end = said[-1] if said else 0
+        answers = (place for place, each in enumerate(self.messages[:end], 1) if each.get("role") == ANSWER)
+        return max(answers, default=0), end
 
     def stored(self, made: Prepared) -> Calls[None]:
         """Store what is new. Raises as ``MemForest.append``."""
-        at = self._new_from
-        fresh = _turns(self.messages[at:])
+        at, end = self._new
+        fresh = _turns(self.messages[at:end])
         made.last = _chained("", *_turns(self.messages[:at])) if at else (yield from self._before(fresh))
         for turn in fresh:
             made.last = turn["id"] = _chained(made.last, turn)
@@ -131,11 +138,13 @@ class Exchange:
                 tail = (yield "turns", (self.owner, name), {"last": count + 2}).items
         said = [turn["content"] for turn in fresh]
         ends = [len(tail)]
-        if self.retried and tail and tail[-1].role == ANSWER:
+        if (self.retried or self._new[1] < len(self.messages)) and tail and tail[-1].role == ANSWER:
             ends.append(len(tail) - 1)
         for end in ends:
-            if count and [turn.content for turn in tail[max(0, end - count) : end]] == said:
-                return tail[end - count - 1].id if end > count else ""
+            # When an answer failed, more may follow what waits for it.
+            for known in range(min(count, end), 0, -1) if end == len(tail) else [count]:
+                if known and [turn.content for turn in tail[max(0, end - known) : end]] == said[:known]:
+                    return tail[end - known - 1].id if end > known else ""
         return tail[-1].id if tail else ""
 
 

@@ -282,6 +282,18 @@ def test_an_answer_that_did_not_end_is_not_stored(
     assert served.turns() == [("user", "I sail."), ("assistant", "You said: I sail.")]
 
 
+def test_what_follows_a_failed_answer_and_an_answer_to_be_continued(served: Served) -> None:
+    """Given a failed answer and a further message, a beginning of an answer, then each turn is stored once, none is lost."""
+    fail(served)
+    talk = [says("I sail."), says("And I row.")]
+    served.ask(*talk)
+    assert served.turns() == [*(("user", each["content"]) for each in talk), ("assistant", "You said: And I row.")]
+
+    for _ in range(2):
+        served.ask(says("A poem."), says("Roses are", "assistant"), session="prefilled")
+    assert served.turns("prefilled") == [("user", "A poem."), ("assistant", "You said: A poem.")]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_that_can_not_be_stored_is_delivered_and_said(served: Served, stream: bool) -> None:
     """Given an answer with half a character, then it arrives, and a header or a comment of the stream says so."""
@@ -341,6 +353,9 @@ def test_a_memory_that_fails_is_said(served: Served) -> None:
 
 REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], int, str, str], ...] = (
     ({}, {"model": "huge"}, 404, "model_not_found", "Set model to openai/tiny or tiny"),
+    ({}, {"messages": [says("x")] * 4_097}, 400, "too_many_turns", "at most 4096"),
+    ({}, {"stream": "no"}, 400, "invalid_request", "true or false"),
+    ({}, {"extra_headers": {"X-MemForest-Owner": "Zo%EB"}}, 400, "invalid_name", "Percent-encode"),
     ({}, {"messages": []}, 400, "invalid_turns", "Give messages"),
     ({}, {"messages": [{"content": "x"}]}, 400, "unknown_role", "set role"),
     ({}, {"messages": [says("a\0b")]}, 400, "nul_character", "NUL"),

@@ -12,7 +12,7 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.export_files import opened
-from memforest_core.ingest.formats.fields import Dates
+from memforest_core.ingest.formats.fields import Dates, when
 from memforest_core.ingest.formats.file_items import Converted
 from memforest_core.ingest.formats.formats import Checked, checked, chosen, sessions
 from memforest_core.ingest.formats.history import parse_map
@@ -272,6 +272,23 @@ def test_a_chat_is_read(tmp_path: Path, name: str, content: object, me: str | No
     assert lines == expected
 
 
+@pytest.mark.parametrize(
+    ("stamp", "expected"),
+    [
+        ("20250301", "2025-03-01T00:00:00"),
+        ("20250301101500", "2025-03-01T10:15:00"),
+        ("1740824100000", "2025-03-01T10:15:00+00:00"),
+        ("45717", None),
+        ("31.12.99 23:59", "1999-12-31T23:59:00"),
+        ("24.12.31 10:00", None),
+    ],
+)
+def test_a_date_is_read_or_missing(stamp: str, expected: str | None) -> None:
+    """Given one number, no century, a year first that looks like a day, then no date is wrong."""
+    found = when(stamp, Dates())
+    assert (None if found is None else found.isoformat()) == expected
+
+
 def test_replies_edits_titles_and_channels_are_taken_over(tmp_path: Path) -> None:
     _, [found] = read(written(tmp_path, "tides.json", DISCORD), me="Ben")
     assert found.channel == "Harbour / tides"
@@ -283,6 +300,10 @@ def test_replies_edits_titles_and_channels_are_taken_over(tmp_path: Path) -> Non
     ("name", "content", "given", "hint"),
     [
         ("a.txt", "3/4/25, 9:15 - Ida: one\n3/4/25, 9:16 - Ben: two", {"me": "Ben"}, "--dates dmy"),
+        ("a.txt", "24/12/30, 9:15 - Ida: one\n24/12/31, 9:16 - Ben: two", {"me": "Ben"}, "--dates ymd"),
+        ("a.txt", "1/2/25, " + " " * 99_999, {}, "of no known format"),
+        ("a.csv", "who,time,text\nIda,2025-03-01 10:15,Hello, Ben", {}, "Line 2 of a.csv .* more cells than"),
+        ("a.csv", "who,text\nIda,a\rb", {}, "Line 2 of a.csv is no row"),
         ("a.txt", SPANISH, {}, r"--me NAME \(--me '' for none\): Ben \(1\), Ida \(1\)"),
         ("a.txt", SPANISH, {"me": "Ida Berg"}, "Nobody is called 'Ida Berg': speakers are"),
         ("a.json", {"messages": [{"text": "Hi.", "writer": {"nickname": "Ida"}}]}, {},
