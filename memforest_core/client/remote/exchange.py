@@ -220,7 +220,7 @@ def _by_status(status: int) -> type[MemForestError]:
 def wired(value: Any) -> Any:
     """An argument as JSON has it; messages of client libraries by their fields."""
     if hasattr(value, "model_dump"):
-        return wired(value.model_dump())
+        return wired(value.model_dump(mode="json"))
     if hasattr(value, "tolist"):
         return value.tolist()
     if is_dataclass(value) and not isinstance(value, type):
