@@ -35,8 +35,9 @@ def reference_page(document: Schema) -> str:
 
 
 def _texts(operation: Schema) -> list[str]:
-    """The paragraphs of an operation's description, the first one as its summary."""
-    text = operation.get("description") or operation.get("summary", "")
+    """The paragraphs about an operation; the first one is its summary."""
+    summary, text = operation.get("summary", ""), operation.get("description", "")
+    text = text if text.startswith(summary) else f"{summary}\n\n{text}"
     return [" ".join(each.replace("`", "").split()) for each in text.split("\n\n")]
 
 
