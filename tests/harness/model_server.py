@@ -340,7 +340,7 @@ class ModelServer:
                 for at in range(0, len(given), 7)
             ]
         ends = "tool_calls" if message.get("tool_calls") else "stop"
-        parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        parts: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
         parts.append({"index": 0, "delta": {}, "finish_reason": ends})
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         lines = [json.dumps({**head, "choices": [part]}) for part in parts[: self.cut_after]]
