@@ -211,7 +211,7 @@ def _telegram_file(kind: str, name: object) -> str:
 
 # Slack
 
-_SPOKEN = {None, "bot_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment", "me_message"}
+_SPOKEN = {"", "bot_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment", "me_message"}
 _MARKUP = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
 _LISTS = {"channels", "groups", "dms", "mpims"}
 _PERSON = "profile.display_name profile.real_name real_name display_name name"
@@ -233,7 +233,7 @@ def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
     days = [file for file in files if file.stem not in {"users", *_LISTS} and file.name.endswith(".json")]
     for position, (folder, of) in enumerate(groupby(sorted(days, key=lambda f: f.name), lambda f: f.folder), start=1):
         found = [raw for file in of for raw in _objects(file) if "ts" in raw]
-        said = [raw for raw in found if name_of(raw.get("subtype")) in _SPOKEN]
+        said = [raw for raw in found if str(raw.get("subtype") or "") in _SPOKEN]
         path = files[0].path
         channel = PurePosixPath(folder).name or (path.parent.name if path is not None else "slack")
         if found:
@@ -305,7 +305,7 @@ _DISCORD_SAID = {"Default", "Reply", "ThreadStarterMessage", "20", "21", "23"}
 def _discord(value: Value, options: Options) -> Iterator[Found]:
     export = mapping_of(value.content, "The export")
     raws = [mapping_of(raw, "A message") for raw in list_of(export.get("messages") or [], "messages")]
-    said = [raw for raw in raws if name_of(raw.get("type", "Default")) in _DISCORD_SAID]
+    said = [raw for raw in raws if str(raw.get("type", "Default")) in _DISCORD_SAID]
     name, guild = (name_of(value_of(export, path)) for path in ("channel.name", "guild.name"))
     fields = _DISCORD.mapped(options.names)
     messages = []

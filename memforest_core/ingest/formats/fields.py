@@ -197,7 +197,7 @@ def when(value: object, dates: Dates) -> datetime | None:
         if not _NUMBER.fullmatch(text):
             return _written(text, dates)
         value = float(text)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return None
     if (form := _COMPACT.get(len(digits := f"{value:.0f}"))) and digits.startswith(("19", "20")):
         try:

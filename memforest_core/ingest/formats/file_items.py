@@ -83,7 +83,7 @@ def list_of(value: object, what: str) -> list[object]:
 def name_of(value: object) -> str | None:
     """An id as text; some files hold numbers. None for what names nothing."""
     if isinstance(value, int | str) and not isinstance(value, bool):
-        return str(value).strip() or None
+        return clean(str(value)).strip() or None
     return None
 
 

@@ -112,7 +112,7 @@ def recognized(file: File) -> Format:
     if found:
         return found[0]
     if not head:
-        raise InvalidInput(f"{file.name} is empty.", code="unknown_format")
+        raise InvalidInput(f"{file.name} is empty, of no format.", code="unknown_format")
     fields = _fields(_text(head))
     near = nearest(fields, FORMATS.values())
     top = sorted(field for field in fields if "." not in field and "=" not in field)

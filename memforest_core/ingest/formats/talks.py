@@ -12,6 +12,7 @@ from shlex import quote
 from typing import Any
 
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
+from memforest_core.domain.times import EARLIEST, LATEST
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, TurnLimits
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.fields import Dates, leaves, one_name, squeezed, value_of, when
@@ -356,7 +357,7 @@ class Sessions:
             return [Wordless(talk.position, name)]
         if talk.title:
             turns[0]["metadata"] = {"title": talk.title, **turns[0].get("metadata", {})}
-        started = when(talk.started, self._options.dates)
+        started = self._moment(talk.started)
         begun = None if started is None else started.isoformat()
         channel = talk.channel[:MAX_CHANNEL_CHARS] if talk.channel else None
         most = TurnLimits().max_turns
@@ -372,9 +373,14 @@ class Sessions:
             for at in range(0, len(turns), most)
         ]
 
+    def _moment(self, given: object) -> datetime | None:
+        """A time that can be stored."""
+        moment = when(given, self._options.dates)
+        return moment if moment is not None and EARLIEST <= _aware(moment) < LATEST else None
+
     def _in_order(self, talk: Talk) -> list[tuple[Message, datetime | None]]:
         """The messages with their times, oldest first: those of people by time, others turned when newest first."""
-        timed = [(message, when(message.time, self._options.dates)) for message in talk.messages]
+        timed = [(message, self._moment(message.time)) for message in talk.messages]
         dated = [_aware(moment) for _, moment in timed if moment is not None]
         for message, moment in timed:
             if moment is None and (dated or message.time is not None):
