@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import FactId, ForestId, TreeId, TreeKind
 from memforest_core.domain.text import normalize_statement
 from memforest_core.observe.reading.rows import ReadingRows
-from memforest_core.service.explorer.finding import SEARCHED_FACTS
+from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS
 from memforest_core.store import tables as m
 from memforest_core.store.rows import among, record_of
 

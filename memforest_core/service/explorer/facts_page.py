@@ -12,7 +12,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.rows import fact_of
 from memforest_core.recall.timeline import Speakers
 from memforest_core.service.explorer.drawn_rows import SMALL_TALK, Condition, DrawnRows, has_word
-from memforest_core.service.explorer.finding import SEARCHED_FACTS, searched_words
+from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS, searched_words
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, href
 from memforest_core.service.explorer.search_page import MAX_CHARS
 from memforest_core.store.owners import known

@@ -15,7 +15,7 @@ from memforest_core.domain.pages import checked_id
 from memforest_core.domain.text import normalize_name
 from memforest_core.recall.timeline import Speakers
 from memforest_core.service.explorer.drawn_rows import MOST_LINKS, DrawnRows, Link
-from memforest_core.service.explorer.finding import SEARCHED_FACTS
+from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit
 from memforest_core.service.explorer.ranges import chosen_range
 from memforest_core.store.owners import known

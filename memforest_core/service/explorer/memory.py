@@ -12,7 +12,7 @@ from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
 from memforest_core.service.explorer.drawing import proportions
-from memforest_core.service.explorer.finding import FindingRows
+from memforest_core.service.explorer.finding_rows import FindingRows
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
 

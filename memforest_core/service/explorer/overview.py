@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.records import CallFilter, CostBy, Overview, SystemState
 from memforest_core.service.explorer.charts import Chart, chart
-from memforest_core.service.explorer.finding import FindingRows, WorkAt
+from memforest_core.service.explorer.finding_rows import FindingRows, WorkAt
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, age, money, number
 
 STALE_S = 900

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from memforest_core.assistant.topics.records import Topic
 from memforest_core.errors import InvalidInput
 from memforest_core.service.explorer.charts import Year, sparkline, year_of
-from memforest_core.service.explorer.finding import FindingRows, TopicText
+from memforest_core.service.explorer.finding_rows import FindingRows, TopicText
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, href, known, listed
 
 SESSIONS, TOPICS, CHIPS = 10, 25, 24

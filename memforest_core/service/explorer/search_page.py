@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memforest_core.errors import InvalidInput
-from memforest_core.service.explorer.finding import SEARCHED_FACTS, SEARCHED_SESSIONS, FindingRows, searched_words
+from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS, SEARCHED_SESSIONS, FindingRows, searched_words
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit
 
 FOUND = 8
