@@ -118,11 +118,13 @@ class ClaudeModel:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.home = tempfile.TemporaryDirectory(prefix="memforest-claude-", ignore_cleanup_errors=True)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.server.shutdown()
         self.server.server_close()
+        self.home.cleanup()
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
         block: dict[str, Any] = {"type": "text", "text": ""}
@@ -141,7 +143,7 @@ class ClaudeModel:
         yield "message_stop", {}
 
     def options(self, session: str) -> ClaudeAgentOptions:
-        home = tempfile.mkdtemp(prefix="memforest-claude-")
+        home = self.home.name
         own = {
             "HOME": home,
             "CLAUDE_CONFIG_DIR": home,
