@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_OWN_BLOCKS = re.compile(
+_OWN_TAGS = (
     r"<(local-command[\w-]*|command-[\w-]+|system-reminder|bash-[\w-]+|task-notification|user-prompt-submit-hook"
     r"|environment_context|user_instructions|permissions instructions|turn_aborted|INSTRUCTIONS|ide_\w+|user_action"
-    r"|collaboration_mode|skills?(?:_instructions)?)>.*?(?:</\1>|\Z)\s*",
-    re.DOTALL,
+    r"|collaboration_mode|skills?(?:_instructions)?)>"
 )
+_OWN_BLOCKS = re.compile(_OWN_TAGS + r".*?</\1>\s*", re.DOTALL)
 """What coding agents write under the name of their user."""
-_OWN_TEXTS = re.compile(r"# AGENTS\.md instructions|\[Request interrupted|Caveat: The messages below")
+_OWN_TEXTS = re.compile(_OWN_TAGS + r"|# AGENTS\.md instructions|\[Request interrupted|Caveat: The messages below")
 
 
 def own_words(raw: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -24,7 +24,7 @@ def own_words(raw: Mapping[str, object]) -> Mapping[str, object] | None:
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str):
             said.append(part)
-        elif (own := _OWN_BLOCKS.sub("", text)).strip() and not _OWN_TEXTS.match(own):
+        elif (own := _OWN_BLOCKS.sub("", text)).strip() and not _OWN_TEXTS.match(own.lstrip()):
             said.append({**part, "text": own})
     return {**raw, "content": said} if said else None
 

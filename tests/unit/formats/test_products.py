@@ -188,10 +188,10 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
     ),
     "claude-code": (
         [{"type": "summary", "summary": "Fix it", "leafUuid": "u9"}, code(1, "user", "Caveat.", isMeta=True),
-         code(2, "user", "<command-name>/clear</command-name>"), code(3, "user", "Fix it. <system-reminder>x</system-reminder>"),
+         code(2, "user", "<command-name>/clear</command-name>"), code(3, "user", "Fix <skill> it. <system-reminder>x</system-reminder>"),
          code(4, "assistant", [{"type": "thinking", "thinking": "hm"}, CALL]), code(5, "user", [RESULT]),
          code(6, "assistant", [{"type": "text", "text": "Aside."}], isSidechain=True), code(7, "assistant", [{"type": "text", "text": "Done."}])],
-        "s1", ["user: Fix it.", f"assistant Claude: {CALLED}", "tool weather: 4 C", "assistant Claude: Done."],
+        "s1", ["user: Fix <skill> it.", f"assistant Claude: {CALLED}", "tool weather: 4 C", "assistant Claude: Done."],
     ),
     "codex": (
         [{"timestamp": T.format(0), "type": "session_meta", "payload": {"id": "x1", "timestamp": T.format(0)}},
