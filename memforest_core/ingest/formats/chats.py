@@ -373,7 +373,10 @@ def _meta(files: Sequence[File], options: Options) -> Iterator[Found]:
                 path = name_of(content.get("thread_path"))
                 talk.session = PurePosixPath(path).name if path else talk.session
                 talk.title = name_of(value_of(content, "title thread_name"))
-                talk.channel = "messenger" if "facebook" in name or "threadName" in content else "instagram"
+                texts = (text for level in levels_of(said) for text in level if isinstance(text, str))
+                place = next((text for text in texts if "_activity/" in text), f"{file.archive}/{name}")
+                facebook = "facebook" in place or "threadName" in content
+                talk.channel = "messenger" if facebook else "instagram" if "instagram" in place else None
         talk.notices = count - len(messages)
         if count:
             yield talk
