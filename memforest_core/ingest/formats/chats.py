@@ -50,10 +50,10 @@ _FILE = re.compile(
     re.I,
 )
 _HIDDEN = re.compile(
-    r"<[^<>\n]*(?:medi|mídia|médi|медиа|multimed|メディア|媒體|媒体|미디어|medya|وسائط)[^<>\n]*>", re.I
+    r"<[^<>\n]{0,80}(?:medi|mídia|médi|медиа|multimed|メディア|媒體|媒体|미디어|medya|وسائط)[^<>\n]{0,80}>", re.I
 )
 _EDITED = re.compile(
-    r"\s*\u200e?<[^<>]*(?:edit|bearbeit|modifi|bewerk|redig|измен|编辑|編集|수정|düzenle)[^<>]*>$", re.I
+    r"\u200e?<[^<>]{0,80}(?:edit|bearbeit|modifi|bewerk|redig|измен|编辑|編集|수정|düzenle)[^<>]{0,80}>$", re.I
 )
 _DELETED = re.compile(
     r"(?:null|This message was deleted(?: by admin .*)?|You deleted this message(?: as admin)?"
@@ -125,6 +125,7 @@ def _attachment(text: str) -> bool:
 def _whatsapp_message(time: str, name: str, text: str) -> Message | None:
     """A message with its attachments as marks; None for a notice."""
     plain = _EDITED.sub("", text)
+    plain = plain if plain == text else plain.rstrip()
     bare = plain.replace("\u200e", "").strip()
     if _DELETED.fullmatch(bare):
         return None

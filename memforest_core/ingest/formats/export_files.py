@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import lzma
 import re
 import stat
 import sys
@@ -66,13 +67,11 @@ class File:
     def chunks(self) -> Iterator[bytes]:
         """Its bytes. Raises InvalidInput for a damaged zip."""
         try:
-            with closing(self.open()) as opened:
+            with _whole(self.archive or self.name), closing(self.open()) as opened:
                 while chunk := opened.read(CHUNK_BYTES):
                     if self.progress is not None:
                         self.progress(len(chunk))
                     yield chunk
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise _damaged(self.archive or self.name, str(error)) from None
         except OSError as error:
             raise InvalidInput(f"{self.name} can't be read ({error.strerror}).", code="unreadable_file") from None
 
@@ -144,8 +143,10 @@ def opened(given: str) -> Iterator[Sequence[File]]:
             if source.read(4) != _ZIP:
                 yield [File(path.name, path.stat().st_size, lambda: path.open("rb"), path)]
                 return
-            with _zip(source, path.name) as archive:
-                yield sorted(_of_zip(archive, path.name), key=lambda file: file.name)
+            with _whole(path.name):
+                archive = zipfile.ZipFile(source)
+                files = sorted(_of_zip(archive, path.name), key=lambda file: file.name)
+            yield files
     except OSError as error:
         raise InvalidInput(f"{given} can't be read ({error.strerror}).", code="unreadable_file") from None
 
@@ -178,11 +179,16 @@ def _of_folder(folder: Path) -> list[File]:
     return made
 
 
-def _zip(source: IO[bytes], name: str) -> zipfile.ZipFile:
+@contextmanager
+def _whole(name: str) -> Iterator[None]:
+    """One sentence for a zip that is damaged or packed in a way that Python can't read."""
     try:
-        return zipfile.ZipFile(source)
-    except zipfile.BadZipFile as error:
-        raise _damaged(name, str(error)) from None
+        yield
+    except NotImplementedError as error:
+        raise InvalidInput(f"Unpack {name}, and give the folder ({error}).", code="unreadable_file") from None
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+        said = f"{name} is damaged or not whole ({error}): download it again."
+        raise InvalidInput(said, code="unreadable_file") from None
 
 
 def _of_zip(archive: zipfile.ZipFile, name: str, depth: int = 1) -> Iterator[File]:
@@ -194,7 +200,7 @@ def _of_zip(archive: zipfile.ZipFile, name: str, depth: int = 1) -> Iterator[Fil
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise InvalidInput(f"{name} names a file outside of it ({info.filename!r:.80}).", code="unsafe_zip")
-        if info.is_dir() or "__MACOSX" in path.parts or _MEDIA.search(path.name):
+        if not info.filename or info.is_dir() or "__MACOSX" in path.parts or _MEDIA.search(path.name):
             continue
         if info.flag_bits & 1:
             raise InvalidInput(f"{name} is encrypted: unpack it, and give the folder.", code="unreadable_file")
@@ -205,8 +211,7 @@ def _of_zip(archive: zipfile.ZipFile, name: str, depth: int = 1) -> Iterator[Fil
             )
         if path.suffix.lower() == ".zip" and depth < MAX_NESTED:
             with closing(archive.open(info)) as inner:
-                nested = _zip(inner, str(path))
-                made = list(_of_zip(nested, str(path), depth + 1))
+                made = list(_of_zip(zipfile.ZipFile(inner), str(path), depth + 1))
             for file in made:
                 yield File(
                     f"{path.with_suffix('')}/{file.name}", file.size, _nested(archive, info, file.name), None, name
@@ -218,7 +223,3 @@ def _of_zip(archive: zipfile.ZipFile, name: str, depth: int = 1) -> Iterator[Fil
 def _nested(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Callable[[], IO[bytes]]:
     """Opens a member of a zip in a zip."""
     return lambda: zipfile.ZipFile(archive.open(info)).open(name)
-
-
-def _damaged(name: str, why: str) -> InvalidInput:
-    return InvalidInput(f"{name} is damaged or not whole ({why}): download it again.", code="unreadable_file")

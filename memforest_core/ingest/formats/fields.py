@@ -74,6 +74,8 @@ _LEAST = 315_532_800.0
 """1980: a smaller number is a count, or days of a spreadsheet, and no unix time of a message."""
 _COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Dates written as one number, by its digits; as unix times they would be of 1970, 1976 and 2611."""
+_MOST_CHARS = 200
+"""A longer text is no time."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _HALVES = {"pm": 12, "午後": 12, "下午": 12, "오후": 12, "م": 12, "am": 0, "午前": 0, "上午": 0, "오전": 0, "ص": 0}
 _CLOCK = (
@@ -193,6 +195,8 @@ def when(value: object, dates: Dates) -> datetime | None:
         inner = value_of(value, "$date seconds $numberLong iso value")
         return None if inner is None else when(inner, dates)
     if isinstance(value, str):
+        if len(value) > _MOST_CHARS:
+            return None
         text = " ".join(_BIDI.sub("", value).split())
         if not _NUMBER.fullmatch(text):
             return _written(text, dates)
@@ -274,7 +278,10 @@ class _Plain(HTMLParser):
 def plain_html(text: str) -> str:
     """The words of HTML, a line for each block; images are marks."""
     parser = _Plain()
-    parser.feed(text)
-    parser.close()
+    try:
+        parser.feed(text)
+        parser.close()
+    except AssertionError:
+        raise InvalidInput("The HTML of a message can't be read.", code="invalid_item") from None
     lines = (" ".join(line.split()) for line in "".join(parser.parts).split("\n"))
     return "\n".join(line for line in lines if line)

@@ -14,7 +14,8 @@ from memforest_core.ingest.formats.talks import Options, Talk
 Found = Talk | Item
 Reader = Callable[[Sequence[File], Options], Iterable[Found]]
 """Makes the conversations of a format's files. Raises InvalidInput for a file that is not read at all."""
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
+_TOKEN = re.compile(r'"((?:[^"\\]|\\(?:.|\Z))*)(?:"(\s*:)?|\Z)|[\[\]{}]')
+"""A text, which may have no end, or a bracket."""
 _MAX_SHOWN = 40
 
 

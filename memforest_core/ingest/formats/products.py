@@ -122,13 +122,13 @@ def _with_files(raw: Raw, content: object) -> object:
 _CLAUDE = _Chats("chat_messages", "uuid", "name", "content text", "sender", "created_at", message_id="uuid",
                  parent="parent_message_uuid", shown="current_leaf_message_uuid", speaker="=Claude",
                  files="files files_v2", parts=_with_files)  # fmt: skip
-_DETAILS = re.compile(r"<details\b([^>]*)>.*?</details>\n?", re.DOTALL)
+_DETAILS = re.compile(r"<details\b([^<>]*)>.*?</details>\n?", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
 
 def _without_details(raw: Raw, content: object) -> object:
     """Open WebUI's text as parts: calls of tools are read, reasoning is left out."""
-    if not isinstance(content, str) or "<details" not in content:
+    if not isinstance(content, str) or "</details>" not in content:
         return content
     parts: list[object] = []
     end = 0

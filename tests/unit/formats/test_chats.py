@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.export_files import opened
 from memforest_core.ingest.formats.fields import Dates, when
 from memforest_core.ingest.formats.file_items import Converted
-from memforest_core.ingest.formats.formats import Checked, checked, chosen, sessions
+from memforest_core.ingest.formats.formats import Checked, checked, chosen, formats_of, sessions
 from memforest_core.ingest.formats.history import parse_map
 from memforest_core.ingest.formats.talks import Findings, Options
 
@@ -281,6 +282,7 @@ def test_a_chat_is_read(tmp_path: Path, name: str, content: object, me: str | No
         ("45717", None),
         ("31.12.99 23:59", "1999-12-31T23:59:00"),
         ("24.12.31 10:00", None),
+        ("(" * 99_999, None),
     ],
 )
 def test_a_date_is_read_or_missing(stamp: str, expected: str | None) -> None:
@@ -343,7 +345,18 @@ def test_a_nested_field_can_be_mapped(tmp_path: Path) -> None:
     assert seen.warnings == ["Nobody is taken for the owner; --me NAME says which speaker is: Ida (1)."]
 
 
-@pytest.mark.parametrize("damage", ["cut", "bomb", "no zip in it"])
+def test_what_is_written_to_take_long_does_not(tmp_path: Path) -> None:
+    """Given blank lines, angle brackets and quotation marks without an end, then each is read at once."""
+    long = "\n" * 50_000 + "<" + "edit" * 20_000 + "<details " * 20_000
+    path = written(tmp_path, "a.txt", f"13/2/25, 9:15 - Ida: one{long}\n13/2/25, 9:16 - Ben: two")
+    began = monotonic()
+    _, [found] = read(path, me="Ben")
+    formats_of(json.dumps(['"' * 99_999]).encode()[: 2**16])
+    assert monotonic() - began < 5
+    assert len(found.turns) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "bomb", "no zip in it", "inside"])
 def test_a_zip_that_is_not_whole_or_not_safe_is_one_sentence(tmp_path: Path, damage: str) -> None:
     path = written(tmp_path, "slack.zip", SLACK)
     if damage == "bomb":
@@ -351,6 +364,10 @@ def test_a_zip_that_is_not_whole_or_not_safe_is_one_sentence(tmp_path: Path, dam
         with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("big.json", b"0" * (2**26 + 2**20))
         path.write_bytes(raw.getvalue())
+    elif damage == "inside":
+        inner = path.read_bytes()
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("inner.zip", inner[:300])
     else:
         path.write_bytes(path.read_bytes()[:300] if damage == "cut" else b"PK\x03\x04")
     with pytest.raises(InvalidInput, match="would grow to" if damage == "bomb" else "damaged or not whole"):
