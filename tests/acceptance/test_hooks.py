@@ -172,6 +172,8 @@ def test_a_notification_of_codex_is_stored_once(data: Path, owner: str, tmp_path
     [
         (("claude-code", "--nonsense"), "{}", "No such option"),
         (("claude-code",), "not JSON", "as one JSON object on stdin"),
+        (("claude-code",), "[" * 100_000, "as one JSON object on stdin"),
+        (("claude-code", "--data", "/proc/none"), event("Stop", None), "/proc/none can't be used"),
         (("codex",), '{"hook_event_name": "Stop"}', "has no session_id"),
         (("claude-code",), '{"hook_event_name": "PreToolUse"}', "is no event of this hook"),
         (("claude-code", "--server", "http://127.0.0.1:9"), event("Stop", None), "Set MEMFOREST_KEY"),

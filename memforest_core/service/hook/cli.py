@@ -69,6 +69,9 @@ class Harmless(TyperGroup):
             report_message(error.code, error.message, as_json=False)
         except typer.TyperException as error:
             report_message("usage", error.format_message(), as_json=False)
+        except OSError as error:
+            said = f"{error.filename or 'A file'} can't be used ({error.strerror or error})."
+            report_message("unreadable_file", said, as_json=False)
         raise typer.Exit(0)
 
 

@@ -71,7 +71,7 @@ def read_event(agent: Agent, raw: bytes) -> HookEvent:
     """The event in a hook's input. Raises InvalidInput for what is none that is known."""
     try:
         fields = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         raise InvalidInput(f"Give the hook input of {agent} as one JSON object on stdin.", code="invalid_hook")
@@ -105,7 +105,7 @@ def read_transcript(agent: Agent, path: Path) -> Transcript:
     for line in filter(str.strip, lines):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             entry = None
         if not isinstance(entry, dict):
             found.unreadable += 1

@@ -353,7 +353,7 @@ def test_what_is_written_to_take_long_does_not(tmp_path: Path) -> None:
     _, [found] = read(path, me="Ben")
     formats_of(json.dumps(['"' * 99_999]).encode()[: 2**16])
     assert monotonic() - began < 5
-    assert len(found.turns) == 2
+    assert found.turns[-1]["content"] == "two"
 
 
 @pytest.mark.parametrize("damage", ["cut", "bomb", "no zip in it", "inside"])
