@@ -387,11 +387,11 @@ class Sessions:
                 self._findings.note("time", message.raw)
             elif moment is None and talk.started is None and isinstance(message.raw, Mapping):
                 self._findings.examples.setdefault("time", message.raw)
-        if len(dated) != len(timed):
-            return timed
         if len(dated) > 1 and dated[0] > dated[-1] and dated == sorted(dated, reverse=True):
             timed.reverse()
             dated.reverse()
+        if len(dated) != len(timed):
+            return timed
         order = sorted(range(len(timed)), key=dated.__getitem__) if talk.people else range(len(timed))
         return [timed[at] for at in order]
 

@@ -92,6 +92,14 @@ def test_sessions_say_whose_they_are_when_they_began_and_what_about() -> None:
         read([{"id": 7, "messages": [ANN]}], owner=None)
 
 
+def test_the_newest_first_is_turned_also_when_a_time_is_missing() -> None:
+    said = [
+        {"sender": "Ida", "text": f"{at}", "date": f"2025-03-01T10:0{at}:00Z" if at != 2 else "soon"}
+        for at in (3, 2, 1)
+    ]
+    assert [turn["content"] for turn in one(read({"messages": said}, session="s")).turns] == ["1", "2", "3"]
+
+
 def test_speakers_of_a_group_have_ids_and_names_and_the_bot_is_not_its_user() -> None:
     rows = [
         {"session_id": "g", "user_id": "111", "username": "gruz", "content": "I cook."},
