@@ -224,7 +224,8 @@ def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
     near = files[0].path.parent.parent / "users.json" if len(files) == 1 and files[0].path else None
     if "users.json" not in by_name and near is not None and near.is_file():
         by_name["users.json"] = File("users.json", 0, lambda: near.open("rb"))
-    people = {name_of(raw.get("id")): str(value_of(raw, _PERSON)) for raw in _objects(by_name.get("users.json"))}
+    users = [(name_of(raw.get("id")), name_of(value_of(raw, _PERSON))) for raw in _objects(by_name.get("users.json"))]
+    people = {id_: name for id_, name in users if name}
     titles: dict[str | None, str] = {}
     for name in _LISTS:
         for raw in _objects(by_name.get(f"{name}.json")):

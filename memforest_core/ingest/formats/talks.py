@@ -239,6 +239,8 @@ class Findings:
     speakers: Counter[str] = field(default_factory=Counter)
     mine: Counter[str] = field(default_factory=Counter)
     """Turns of others by speaker, and those of the owner by the names they speak under."""
+    mine_ids: set[str] = field(default_factory=set)
+    """Ids of those who speak under the owner's name."""
     persons: set[str] = field(default_factory=set)
     """Speakers that the owner could be."""
     needs_me: bool = False
@@ -423,6 +425,8 @@ class Sessions:
         said = {name.casefold() for name in (named, speaker) if name}
         role = message.role or "user"
         if role == "user" and (message.mine or said & me):
+            if speaker and not message.mine:
+                findings.mine_ids.add(speaker)
             named, speaker = named or self._options.me or None, owner
         stamp = None if moment is None else moment.isoformat()
         made = turns_of(role, text, id=own, metadata=metadata, timestamp=stamp, name=named)
@@ -450,6 +454,11 @@ def warnings_of(findings: Findings, options: Options) -> list[str]:
     if findings.needs_me:
         raise InvalidInput(
             f"Say which speaker is the owner with --me NAME (--me '' for none): {_listed(findings)}.", code="missing_me"
+        )
+    if options.me and len(findings.mine_ids) > 1:
+        ids = ", ".join(sorted(findings.mine_ids)[:20])
+        raise InvalidInput(
+            f"Several speakers are called {options.me!r:.80}: give --me ID, one of {ids}.", code="unknown_me"
         )
     said: list[str] = []
     if options.me and findings.turns and not _is_there(options.me, findings):
