@@ -140,7 +140,7 @@ def test_drawings_answer_to_the_pointer(address: str, key: str, tab: Tab) -> Non
         tab.run(
             f"(() => {{ {strip}; {held}; strip.dispatchEvent(new PointerEvent('pointer{kind}', {{ {point} }})) }})()"
         )
-    tab.until("location.search.includes('since=2024')")
+    tab.until("location.search.includes('since=2024') && document.readyState === 'complete'")
     assert 0 < tab.run("document.querySelectorAll('.lane').length") < before
 
     tab.open(address + href("/graph", owner=OWNER))

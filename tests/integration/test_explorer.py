@@ -301,8 +301,13 @@ def test_a_key_that_reads_is_shown_nothing_that_it_may_not_do(calm: Site) -> Non
 def test_a_key_of_some_owners_reaches_no_other(site: Site, stack: Stack) -> None:
     """Given a key that is bound to owners, then it sees only those, and forgets only of those."""
     fact, other = fact_of(stack, "carol", "tea"), fact_of(stack, "bob", "Davis")
-    tree = stack.services.inspection.trees(stack.tenant, "bob")[0].id
+    foreign, own_tree = (stack.services.inspection.trees(stack.tenant, owner)[0] for owner in ("bob", "carol"))
     client = site.visitor(site.secret(scope="admin", owners="car*"))
+    questions = {"question": "Where does Bob live?", "q": "Davis", "node": str(foreign.id), "entity": "Bob"}
+    seen = [
+        client.get(href(path, owner="carol", **questions))
+        for path in ("/search", "/graph", "/facts", "/ask", "/states")
+    ]
     listed = client.get("/owners").text
     requested = client.post("/forget", data={"owner": "carol", "fact": fact}, headers=OWN)
     own = client.get(requested.headers["location"])
@@ -317,13 +322,17 @@ def test_a_key_of_some_owners_reaches_no_other(site: Site, stack: Stack) -> None
         client.get("/costs"),
         client.get(href("/operation", id=elsewhere.id, owner="carol")),
         client.get(href("/operation", id=elsewhere.id)),
-        client.get(href("/tree", owner="carol", tree=tree)),
+        client.get(href("/tree", owner="carol", tree=foreign.id)),
         client.get(href("/fact", owner="carol", fact=other)),
+        client.get(href("/tree", owner="carol", tree=own_tree.id, node=foreign.root_id)),
+        client.get(href("/tree", owner="carol", tree=own_tree.id, zoom=foreign.root_id)),
+        client.get(href("/node", owner="carol", node=foreign.root_id)),
         client.post("/forget", data={"owner": "bob", "fact": other}, headers=OWN),
     ]
 
     assert {owner for owner in ("bob", "carol") if href("/owner", owner=owner) in links(listed)} == {"carol"}
     assert own.status_code == 200
+    assert all("in Davis" not in page.text and "Boston" not in page.text for page in seen)
     assert {answer.status_code for answer in refused} <= {403, 404, 400}
 
 
@@ -473,8 +482,8 @@ def test_the_graph_has_what_facts_share_and_says_what_it_leaves_out(
     monkeypatch.setattr("memforest_core.service.explorer.graph_page.NODES", 2)
     cut = calm.admin.get("/graph?owner=bob").text
 
-    assert f"Denver: {shared[0][0]} shared facts" in whole and shared[0][0] >= 12
-    assert "in Denver" in near and whole.count('class="link"') >= 1
+    assert f"Denver: {shared[0][0]} facts shared" in whole and shared[0][0] >= 12
+    assert "in Denver" in near and whole.count('class="link') >= 1
     assert cut.count("data-id=") == 2 and f"{len(nodes) - 2} of {len(nodes)} are left out" in cut
 
 
@@ -552,6 +561,8 @@ def test_an_unknown_owner_is_a_page_with_a_sentence_and_a_way_back(calm: Site) -
         "/audit?action=none",
         "/states?owner=bob&cursor=1",
         "/states?owner=bob&since=soon",
+        "/states?owner=bob&since=0001-01-01",
+        "/graph?owner=bob&until=9999-12-31",
         "/graph?owner=bob&since=2024-05-02&until=2024-05-01",
         "/graph?owner=bob&node=1",
         "/facts?owner=bob&q=" + "x" * 201,
@@ -605,24 +616,40 @@ def test_a_session_is_called_by_its_first_words_where_no_title_was_imported(stac
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "dead", "sentences"),
+    ("silent_s", "state", "sentences"),
     [
-        (None, False, {"No worker runs", "memforest worker"}),
-        (1, False, {"All healthy", "nothing waits"}),
-        (86_400, False, {"has sent no heartbeat for 1.0 d", "No worker runs"}),
-        (1, True, {"1 dead letter:", "Retry or discard"}),
+        (None, "", {"No worker runs", "memforest worker"}),
+        (1, "", {"All healthy", "nothing waits"}),
+        (86_400, "", {"has sent no heartbeat for 1.0 d", "No worker runs"}),
+        (1, "dead", {"1 dead letter:", "Retry or discard"}),
+        (1, "old", {"1 item of extract waited, the oldest for 1.0 h", "The vector index is 1.0 h behind"}),
+        (1, "idle", {"No worker takes 1 item of reduce.", "memforest worker --queues reduce"}),
+        (1, "failing", {" model calls of the last minute failed.", "memforest doctor"}),
     ],
 )
 def test_the_first_page_says_what_is_wrong_and_what_to_do(
-    stack: Stack, admin: httpx.Client, silent_s: float | None, dead: bool, sentences: set[str]
+    stack: Stack, admin: httpx.Client, silent_s: float | None, state: str, sentences: set[str]
 ) -> None:
-    """Given workers that beat, are silent or are missing, and dead work, then the first page says so with its action."""
+    """Given workers that beat, are silent or are missing, work that is dead, waits for long or that nobody takes, and
+    a model that fails, then the first page says so with its action."""
     stack.execute("DELETE FROM memforest.worker")
     if silent_s is not None:
         stack.services.jobs.register(stack.runtime.worker, "worker", ["extract"])
         stack.execute(f"UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '{silent_s} s'")
-    if dead:
+    if state == "failing":
+        stack.execute(
+            "INSERT INTO memforest.llm_call (tenant_id, step, model, outcome, prompt_tokens, completion_tokens, cached_tokens,"
+            f" latency_ms, cost_usd) VALUES ('{stack.tenant}', 'extract', 'm', 'timeout', 0, 0, 0, 1, 0)"
+        )
+    if state in ("old", "idle", "dead"):
         stack.memory.client.enqueue("dan", "one", said("I live in Rome."))
+    if state == "old":
+        for table, column in (("cell", "created_at"), ("index_row", "available_at")):
+            stack.execute(f"UPDATE memforest.{table} SET {column} = {column} - interval '1 h' WHERE state = 'ready'")
+    if state == "idle":
+        while stack.runtime.extract():
+            pass
+    if state == "dead":
         with ExtractRows.opened(stack.services.engine, stack.tenant) as rows:
             window = rows.claim_window(stack.runtime.worker, 60.0)
             assert window is not None

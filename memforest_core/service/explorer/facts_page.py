@@ -32,7 +32,7 @@ def facts(visit: Visit) -> Outcome:
         wanted = _wanted(rows, owner, forest.id, chosen)
         also: list[Condition] = [rows.newest(forest.id), *map(has_word, words)] if words else []
         plain = not any(chosen.values())
-        hidden = rows.small_talk(forest.id, ()) if plain or chosen["small"] else 0
+        hidden = rows.small_talk(forest.id, ()) if {name for name in FILTERS if chosen[name]} <= {"small"} else 0
         found = rows.facts(forest.id, after, FACTS + 1, **wanted, also=[~SMALL_TALK] if plain else also)
         sources = rows.sources([row.fact_id for row in found[:FACTS]])
         people, attributes = rows.subjects(forest.id), rows.attributes(forest.id)

@@ -22,6 +22,8 @@ from memforest_core.store.owners import known
 
 NODES = 36
 """People and things that are drawn, those that share most facts."""
+NARROW = 14
+"""As many of them on a phone."""
 PAIRS = 200
 """Rows of the table."""
 FACTS = 30
@@ -87,7 +89,9 @@ def graph(visit: Visit) -> Outcome:
     persons = {each for each in drawn if people.by_key(normalize_name(labels[each])) is not None}
     entities = _entities(drawn, lines, shared, labels, persons | {e for e in drawn if labels[e] == owner})
     left_out = {"nodes": len(shared) - len(drawn), "pairs": max(0, len(pairs) - PAIRS), "all": len(shared)}
+    minor = {each.id for each in entities[NARROW:]} - {chosen}
     bounds = {
+        "minor": minor,
         "searched": SEARCHED_FACTS,
         "cut": len(links) == MOST_LINKS,
         "grown": chosen is not None and trees.get(chosen, ("", False))[1],

@@ -92,8 +92,9 @@ Page: TypeAlias = Callable[[Visit], Outcome]
 
 def href(path: str, **arguments: object) -> str:
     """The address of a page; arguments that are None or empty are left out."""
-    given = {name: str(value) for name, value in arguments.items() if value is not None and value != ""}
-    return f"{path}?{urlencode(given)}" if given else path
+    given = [(name, str(value)) for name, value in arguments.items() if value is not None]
+    shown = [each for each in given if each[1]]
+    return f"{path}?{urlencode(shown)}" if shown else path
 
 
 def listed(page: str, owner: str, found: Any, **arguments: Any) -> Shown:

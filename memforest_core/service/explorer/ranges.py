@@ -12,9 +12,11 @@ from memforest_core.service.explorer.drawing import Axis, Bar
 from memforest_core.service.explorer.page_requests import Visit
 
 COLUMNS = 60
+YEARS = (500, 3_500)
+"""That can be chosen: those in which anything can happen, and margins."""
 CHIPS = 8
 FAR = 0.5
-"""Moments before the rest by more than so many times its length are left out of what is shown first."""
+"""Moments before the rest, or in the future, by more than so many times its length are not shown at first."""
 MARGIN = 0.03
 _DAY = timedelta(days=1)
 
@@ -85,16 +87,20 @@ def chosen_range(visit: Visit, moments: Sequence[datetime]) -> Range:
 def _day(visit: Visit, name: str) -> date | None:
     given = visit.parameter(name)
     try:
-        return None if given is None else date.fromisoformat(given)
+        chosen = None if given is None else date.fromisoformat(given)
     except ValueError:
         raise InvalidInput(f"Write {name} as a day such as 2024-05-31.", code=f"invalid_{name}") from None
+    if chosen is not None and not YEARS[0] <= chosen.year < YEARS[1]:
+        raise InvalidInput(f"Choose days from the year {YEARS[0]} to {YEARS[1] - 1}.", code=f"invalid_{name}")
+    return chosen
 
 
 def _usual(moments: Sequence[datetime]) -> Sequence[datetime]:
-    """The moments without those of the first twentieth that are far before the rest."""
-    ordered = sorted(moments)
-    most, last = ordered[len(ordered) // 20], ordered[-1]
-    return [at for at in ordered if most - at <= FAR * (last - most)]
+    """The moments without those of the first twentieth that are far before the rest, and those far in the future."""
+    ordered, now = sorted(moments), datetime.now(UTC)
+    most, last = ordered[len(ordered) // 20], max((at for at in ordered if at <= now), default=ordered[-1])
+    far = FAR * abs(last - most)
+    return [at for at in ordered if most - at <= far and (at <= now or at - last <= far)]
 
 
 def _padded(axis: Axis) -> Axis:

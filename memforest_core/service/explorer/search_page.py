@@ -19,19 +19,19 @@ def search(visit: Visit) -> Outcome:
     text = visit.parameter("q") or ""
     if len(text) > MAX_CHARS:
         raise InvalidInput(f"Search for at most {MAX_CHARS} characters.", code="search_too_long")
-    words, owners = searched_words(text), reached(visit)
+    words, (owners, cut) = searched_words(text), reached(visit)
     with FindingRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
         found = rows.search(words, owners, FOUND) if words else None
         newest = () if words else rows.newest(owners, FOUND)
-    bounds = {"sessions": SEARCHED_SESSIONS, "facts": SEARCHED_FACTS}
+    bounds = {"sessions": SEARCHED_SESSIONS, "facts": SEARCHED_FACTS, "owners": READ_AT_ONCE, "cut": cut}
     return Shown("search.html", {"q": text, "words": words, "found": found, "newest": newest, "bounds": bounds})
 
 
-def reached(visit: Visit) -> Sequence[str] | None:
-    """The owners that the key reaches, at most a thousand; None: all of them."""
+def reached(visit: Visit) -> tuple[Sequence[str] | None, bool]:
+    """The owners that the key reaches, None for all of them, and whether there may be more than these."""
     caller = visit.caller
     if caller.owners is None:
-        return None
+        return None, False
     reading = visit.memory.services.reading
     found = reading.owners(caller.tenant, prefix=caller.owners_begin, limit=READ_AT_ONCE)
-    return [each.owner for each in found.items if caller.may_ask_of(each.owner)]
+    return [each.owner for each in found.items if caller.may_ask_of(each.owner)], found.cursor is not None

@@ -62,8 +62,8 @@ class Lane:
     @property
     def last(self) -> Drawn:
         """Its current state, else the last one to begin."""
-        held = [each for each in self.items if each.kind != "ended"] or self.items
-        return next((each for each in held if each.state.current), held[-1])
+        begun = [each for each in self.items if each.kind != "ended"] or self.items
+        return next((each for each in begun if each.state.current), begun[-1])
 
     @property
     def room(self) -> tuple[str, float, float]:
@@ -150,10 +150,10 @@ def lanes_of(
 
 
 def _lane_of(state: TimelineState, by_fact: Mapping[FactId, TimelineState]) -> str:
-    """What its lane is called by: its value; an end is in the lane of what it ends."""
+    """What its lane is called by: its value, or that it is denied; an end is in the lane of what it ends."""
     ended = [by_fact[fact] for fact in state.supersedes if fact in by_fact]
     named = ended[0] if state.change is Change.STOP and ended else state
-    return normalize_name(named.value) or named.text
+    return normalize_name(named.shown.removesuffix(PLANNED)) or named.text
 
 
 def _drawn(state: TimelineState, axis: Axis, zone: ZoneInfo, by_fact: Mapping[FactId, TimelineState]) -> Drawn | None:

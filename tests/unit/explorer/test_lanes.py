@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from itertools import combinations
 from types import SimpleNamespace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from memforest_core.domain.facts import Change, Modality, Polarity
@@ -14,6 +19,8 @@ from memforest_core.domain.ids import FactId
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.states import TimelineState
+from memforest_core.service import explorer
+from memforest_core.service.explorer import ask_page
 from memforest_core.service.explorer.drawing import Axis
 from memforest_core.service.explorer.graph_page import laid_out
 from memforest_core.service.explorer.page_requests import Visit
@@ -102,6 +109,37 @@ def test_an_end_is_in_the_lane_of_what_it_ends_and_outside_states_are_none() -> 
     assert lanes(state("Rome", 0, 40, "Oslo"), axis=Axis(START + 60 * DAY, START + 90 * DAY)) == []
 
 
+def test_a_value_that_is_current_is_not_in_the_lane_of_its_denial() -> None:
+    denied = state("Rome", 0, 10, current=False, polarity=Polarity.NEGATIVE, fact_id="no", fact_ids=("no",))
+    drawn = lanes(denied, state("Rome", 20, 30, current=False, planned=False), state("rome", 40, fact_ids=("again",)))
+
+    assert [(lane.label, lane.last.kind, len(lane.items)) for lane in drawn] == [
+        ("not Rome", "denied", 1),
+        ("Rome", "current", 2),
+    ]
+
+
+def test_no_two_signals_have_nearly_the_same_colour() -> None:
+    """Given the colours of signals, then any two differ by what an eye sees at once, in the light and in the dark."""
+    found = re.findall(r"--c(\d+): #(\w{6})", (files(explorer) / "static" / "explorer.css").read_text())
+    light, dark = found[: ask_page.COLOURS], found[ask_page.COLOURS :]
+
+    assert len(ask_page.SIGNALS) <= ask_page.COLOURS
+    for theme in (light, dark):
+        assert [int(number) for number, _ in theme] == list(range(1, ask_page.COLOURS + 1))
+        assert min(math.dist(seen(one), seen(other)) for (_, one), (_, other) in combinations(theme, 2)) > 0.1
+
+
+def seen(colour: str) -> np.ndarray:
+    """A colour in Oklab, where equal distances look equal."""
+    parts = np.array([int(colour[at : at + 2], 16) for at in (0, 2, 4)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    cones = [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]]
+    lightness = [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+    found: np.ndarray = lightness @ np.cbrt(cones @ linear)
+    return found
+
+
 def chosen(moments: list[datetime], **query: str) -> Range:
     return chosen_range(cast(Visit, SimpleNamespace(parameter=query.get)), moments)
 
@@ -118,9 +156,20 @@ def test_the_time_that_is_shown_first_is_where_most_happens() -> None:
     day = chosen(spring, since="2024-01-05", until="2024-01-05")
     assert (day.shown.end - day.shown.start, day.since, day.until) == (DAY, day.until, day.since)
     assert chosen([START]).columns
+    assert chosen([*spring, datetime(2990, 1, 1, tzinfo=UTC)]).shown.end < spring[-1] + 5 * DAY
+    ancient = chosen([datetime(1000, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC)], all="1").shown
+    assert [tick.label for tick in ancient.ticks] == ["1000", "1500", "2000", "2500"]
 
 
-@pytest.mark.parametrize("query", [{"since": "soon"}, {"since": "2024-02-01", "until": "2024-01-01"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"since": "soon"},
+        {"since": "2024-02-01", "until": "2024-01-01"},
+        {"since": "0001-01-01"},
+        {"until": "9999-12-31"},
+    ],
+)
 def test_days_that_are_none_are_refused(query: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         chosen([START, START + DAY], **query)

@@ -46,8 +46,6 @@ document.querySelectorAll(".net").forEach((net) => {
     for (const name of ["pointerenter", "focus"]) each.addEventListener(name, () => light(each.dataset.id));
     for (const name of ["pointerleave", "blur"]) each.addEventListener(name, () => light(""));
   });
-  const canvas = net.parentElement;
-  canvas.scrollLeft = (canvas.scrollWidth - canvas.clientWidth) / 2;
   if (!window.d3) return;
   const moves = d3.select(net).select(".moves");
   const zoom = d3.zoom().scaleExtent([0.7, 6]).on("zoom", (event) => moves.attr("transform", event.transform));

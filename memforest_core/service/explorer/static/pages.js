@@ -83,7 +83,7 @@
   });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select");
-    const wanted = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+    const wanted = event.key?.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
     if (!wanted && (event.key !== "/" || typing)) return;
     event.preventDefault();
     open();
