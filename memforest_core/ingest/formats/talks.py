@@ -239,6 +239,8 @@ class Findings:
     speakers: Counter[str] = field(default_factory=Counter)
     mine: Counter[str] = field(default_factory=Counter)
     """Turns of others by speaker, and those of the owner by the names they speak under."""
+    names: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Sessions by owner and id."""
     mine_ids: set[str] = field(default_factory=set)
     """Ids of those who speak under the owner's name."""
     persons: set[str] = field(default_factory=set)
@@ -267,6 +269,7 @@ class Findings:
             self.wordless += 1
         else:
             self.sessions += 1
+            self.names[item.owner, item.session_id] += 1
             for turn in item.turns:
                 self._turn(item, turn)
 
@@ -461,6 +464,9 @@ def warnings_of(findings: Findings, options: Options) -> list[str]:
             f"Several speakers are called {options.me!r:.80}: give --me ID, one of {ids}.", code="unknown_me"
         )
     said: list[str] = []
+    (_, name), most = next(iter(findings.names.most_common(1)), (("", ""), 0))
+    if most > 1:
+        said.append(f"{most} conversations are called {name!r:.80}: those that differ from the first are refused")
     if options.me and findings.turns and not _is_there(options.me, findings):
         sentence = f"Nobody is called {options.me!r:.80}: speakers are {_listed(findings)}"
         parts = set(options.me.casefold().split())

@@ -348,6 +348,13 @@ def test_a_nested_field_can_be_mapped(tmp_path: Path) -> None:
     assert seen.warnings == ["Nobody is taken for the owner; --me NAME says which speaker is: Ida (1)."]
 
 
+def test_conversations_of_one_name_are_said_before(tmp_path: Path) -> None:
+    for folder in "ab":
+        written(tmp_path / "chats", f"{folder}/WhatsApp Chat mit Ida.txt", ANDROID_DE)
+    seen, _ = read(tmp_path / "chats", me="Ben")
+    assert seen.warnings == ["2 conversations are called 'whatsapp-Ida': those that differ from the first are refused."]
+
+
 def test_what_is_written_to_take_long_does_not(tmp_path: Path) -> None:
     """Given blank lines, angle brackets and quotation marks without an end, then each is read at once."""
     long = "\n" * 50_000 + "<" + "edit" * 20_000 + "<details " * 20_000
