@@ -187,7 +187,7 @@ def _segments(fields: Mapping[str, object], where: str) -> list[Segment]:
 def _others(fields: Mapping[str, object], known: Sequence[object]) -> Iterator[object]:
     """Parts that a message has outside of its content."""
     if fields.get("refusal"):
-        yield {"type": "refusal"}
+        yield {"type": "refusal", "refusal": fields["refusal"]}
     if fields.get("audio"):
         audio = fields["audio"]
         yield {**(audio if isinstance(audio, Mapping) else {}), "type": "audio"}

@@ -128,9 +128,19 @@ def called(call: object, kind: str = "tool_call") -> Segment:
     fields = inner if isinstance(inner, Mapping) else outer
     own = _CALLS_SUFFIX.sub("", kind)
     name = short(_text(_first(fields, _NAMES)) or ("a tool" if own in _UNNAMED else own), MAX_NAME_CHARS)
-    arguments = _first(fields, _ARGUMENTS)
+    arguments = decoded(_first(fields, _ARGUMENTS))
     text = "" if arguments is None else arguments if isinstance(arguments, str) else written(arguments)
     return Segment(Said.CALL, f"[called {name}({short(text, MAX_ARGUMENT_CHARS)})]", name, _id(outer))
+
+
+def decoded(value: object, levels: int = 2) -> object:
+    """The value of a text that is a JSON object, list or text, also inside of another text; others as they are."""
+    if not levels or not isinstance(value, str) or value.lstrip()[:1] not in ("{", "[", '"'):
+        return value
+    try:
+        return decoded(json.loads(value), levels - 1)
+    except (ValueError, RecursionError):
+        return value
 
 
 def words_of(value: object, where: str, depth: int = 0) -> str:
@@ -211,8 +221,9 @@ def _shown(kind: str, part: Mapping[str, object], where: str, depth: int = 0) ->
         return words_of(part.get("content"), where, depth + 1)
     if kind == "web_search_result":
         return " ".join(str(part[key]) for key in ("title", "url") if part.get(key))
-    if kind in _SPOKEN and isinstance(part.get("transcript"), str) and part["transcript"]:
-        return str(part["transcript"])
+    words = part.get({"refusal": "refusal", "logs": "logs"}.get(kind, "transcript" if kind in _SPOKEN else ""))
+    if isinstance(words, str) and words:
+        return words
     source = part.get("source", part.get("resource"))
     if not isinstance(text, str) and isinstance(source, Mapping):  # a document, or a resource of MCP
         plain = source.get("data") if source.get("type") == "text" else source.get("text")
@@ -232,7 +243,8 @@ def _mark(kind: str, part: Mapping[str, object]) -> str:
     if label == "file":
         media = next((str(found) for each in objects if (found := _first(each, _MIME))), "").partition("/")[0]
         label = media if media in ("image", "audio", "video") else label
-    name = next((found for each in objects if (found := _text(_first(each, _FILE_NAMES)))), None)
+    names = (_text(_first(each, _FILE_NAMES)) for each in objects)
+    name = next((found for found in names if found and not found.startswith("data:")), None)
     shown = f"{label}: {short(name, MAX_NAME_CHARS)}" if name and kind in _MARKS else label
     return f"[{short(shown, 2 * MAX_NAME_CHARS)}]"
 
@@ -246,6 +258,8 @@ def _is_part(value: object) -> bool:
         return value.keys() == {"json"} or (value.keys() == {"text"} and isinstance(value["text"], str))
     if kind in _TEXTS:
         return isinstance(value.get("text"), str)
+    if kind == "logs":
+        return isinstance(value.get("logs"), str)
     return kind in ("search_result", "web_search_result", "resource", *_MARKS) and bool(
         _DATA & value.keys() or kind == "computer_screenshot"
     )

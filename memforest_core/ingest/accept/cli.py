@@ -284,7 +284,7 @@ def _show(preview: Preview, as_json: bool) -> None:
         if preview.first:
             print(f"From {preview.first} to {preview.last}.")
         if preview.notices:
-            print(f"{preview.notices} notices of the app (joined, called, deleted) are left out.")
+            print(f"{preview.notices} notices of the app (joined, called, deleted) and lines taken back are left out.")
         _print_doubts(preview.errors, preview.warnings)
         print(f"{preview.sessions} sessions with {preview.turns} turns would be stored, {preview.failed} would fail.")
     if preview.failed:

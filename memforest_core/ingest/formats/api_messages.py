@@ -8,13 +8,13 @@ conversation until then as its input; what the runs before it have is taken once
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from memforest_core.domain.chat_messages import message_turns, tool_names
-from memforest_core.domain.message_parts import item_role
+from memforest_core.domain.message_parts import decoded, item_role, words_of
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import value_of
@@ -37,6 +37,8 @@ class Conversation:
     """The messages of a conversation as they are read; a tool's result gets the name of the tool that was called."""
 
     messages: list[Message] = field(default_factory=list)
+    notices: int = 0
+    """Messages that carry a program's own data."""
     _tools: dict[str, str] = field(default_factory=dict)
 
     def add(
@@ -45,7 +47,9 @@ class Conversation:
     ) -> None:  # fmt: skip
         """Add a message in any form of a chat API. ``speaker`` is who an assistant is; ``time`` and ``id`` are those of
         a message that has none of its own. Raises InvalidInput."""
-        raw = _with_objects(raw)
+        if value_of(raw, "role") == "data":  # Vercel's AI SDK 4
+            self.notices += 1
+            return
         self._tools |= tool_names(raw, where)
         turns = message_turns(raw, where)
         for number, turn in enumerate(turns or [{"role": "user", "content": ""}] if files else turns):
@@ -67,27 +71,13 @@ class Conversation:
             self.messages.append(made)
 
 
-def _with_objects(raw: object, levels: int = 3) -> object:
-    """A message with the arguments of its calls as objects, so that all are written alike."""
-    if not isinstance(raw, Mapping) or not levels:
-        return raw
-    made, calls, text = dict(raw), raw.get("tool_calls"), raw.get("arguments")
-    if isinstance(text, str):
-        made["arguments"] = text if (found := _parsed(text)) is None else found
-    if isinstance(raw.get("function"), Mapping):
-        made["function"] = _with_objects(raw["function"], levels - 1)
-    if isinstance(calls, list):
-        made["tool_calls"] = [_with_objects(each, levels - 1) for each in calls]
-    return made
-
-
 def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, object]]:
     """The messages in what a program sent or received: one, a list, an object that has them under a usual name, JSON in
     a text, or a text, which ``role`` says. Empty for what has none."""
     if isinstance(value, str):
-        inner = _parsed(value)
-        found = [] if inner is None else payload(inner, role, depth + 1)
-        return found or ([{"role": role, "content": value}] if value.strip() and inner is None else [])
+        inner = decoded(value, 1)
+        found = payload(inner, role, depth + 1) if isinstance(inner, dict | list) else []
+        return found or ([{"role": role, "content": value}] if value.strip() and isinstance(inner, str) else [])
     if depth > _MAX_DEPTH:
         return []
     if isinstance(value, list):
@@ -105,16 +95,6 @@ def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, objec
         if found := payload(inner, role, depth + 1):
             return found
     return [{"role": role, **value}] if "parts" in value else []
-
-
-def _parsed(text: str) -> object | None:
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict | list) else None
 
 
 def api_files(files: Sequence[File], options: Options) -> Iterator[Found]:
@@ -143,24 +123,32 @@ def api_files(files: Sequence[File], options: Options) -> Iterator[Found]:
 def _talk(position: int, item: object, said: Sequence[object]) -> Talk | Refused:
     """The conversation of an object with these messages; one with a message that can't be read is refused."""
     made = Conversation()
-    listed = value_of(item, "object") == "list"
+    listed, time = value_of(item, "object") == "list", None
+    if value_of(item, "object") == "response":
+        time = value_of(item, "created_at")
     name = name_of(value_of(item, f"id {_CHAT} data.0.thread_id"))
     try:
         for number, raw in enumerate(_oldest_first(said) if listed else said, 1):
-            made.add(raw if isinstance(raw, Mapping) else {"role": "", "value": raw}, f"Message {number}")
+            made.add(raw if isinstance(raw, Mapping) else {"role": "", "value": raw}, f"Message {number}", None, time)
     except InvalidInput as error:
         return Refused(position, error, name)
     title, started = value_of(item, "title"), value_of(item, "created_at create_time started_at")
-    return Talk(position, name, made.messages, title if isinstance(title, str) else None, started=started)
+    title = title if isinstance(title, str) else None
+    return Talk(position, name, made.messages, title, started=started, notices=made.notices)
 
 
 def _oldest_first(items: Sequence[object]) -> Sequence[object]:
     """Items of a page without times (newest first unless requested otherwise): turned where a tool's result is before
-    its call, or an answer is first and a question last."""
+    its call, a question follows reasoning or a call, or an answer is first and a question last."""
     calls = [(name_of(value_of(each, "call_id")), item_role(value_of(each, "type"))) for each in items]
     for at, (call, role) in enumerate(calls):
         if call and role == "tool":
             return items[::-1] if (call, "assistant") in calls[at:] else items
+    for one, other in pairwise(items):
+        pair = [value_of(each, "role") or item_role(value_of(each, "type")) for each in (one, other)]
+        made = one if value_of(one, "role") is None else other if value_of(other, "role") is None else None
+        if made is not None and {*pair} == {"user", "assistant"}:
+            return items if pair[0] == "user" else items[::-1]
     ends = [value_of(items[at], "role") for at in (0, -1)] if items else []
     undated = not any(value_of(each, "created_at") for each in items)
     return items[::-1] if undated and ends == ["assistant", "user"] else items
@@ -194,11 +182,11 @@ _LANGFUSE = _Names(
     "input", "output", "model", "trace_id", "type", "trace_name name",
 )  # fmt: skip
 _NO_ZONE = re.compile(r"T\d\d:\d\d:\d\d(?:\.\d+)?\Z")
-_MODEL_KINDS = {"llm", "generation"}
+_STEPS = {"llm", "generation", "tool"}
 
 
 def _traced(names: _Names, under: str) -> Reader:
-    """A reader of runs, and of traces with their observations."""
+    """A reader of runs with their child runs, and of traces with their observations."""
 
     def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
         runs: list[tuple[int, Mapping[str, object]]] = []
@@ -206,53 +194,115 @@ def _traced(names: _Names, under: str) -> Reader:
             if isinstance(value, Refused):
                 yield value
             elif isinstance(value.content, Mapping):
-                trace, seen = value_of(value.content, "trace"), value_of(value.content, "observations")
-                own = trace if isinstance(trace, Mapping) else value.content
-                shared = {name: value_of(own, name) for name in ("session_id", "user_id")}
-                inner = [each for each in seen if isinstance(each, Mapping)] if isinstance(seen, list) else []
-                runs += [(value.position, own), *((value.position, {**shared, **each}) for each in inner)]
+                runs += [(value.position, run) for run in _unfolded(value.content)]
         yield from _traces(runs, names)
 
     return reader
 
 
+def _unfolded(given: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """A run and those in it, each with what it has of its trace."""
+    coming = [given]
+    while coming:
+        run = coming.pop(0)
+        trace = value_of(run, "trace")
+        own = trace if isinstance(trace, Mapping) else run
+        yield own
+        shared = {name: value_of(own, name) for name in ("session_id", "user_id")}
+        if (seen := value_of(run, "child_runs")) is not None:
+            shared = {"trace_id": value_of(own, "trace_id id"), "parent_run_id": value_of(own, "id")}
+        for each in seen if isinstance(seen := seen or value_of(run, "observations"), list) else []:
+            if isinstance(each, Mapping):
+                coming.append(shared | {name: found for name, found in each.items() if found is not None})
+
+
 def _traces(runs: Sequence[tuple[int, Mapping[str, object]]], names: _Names) -> Iterator[Talk | Item]:
-    """The conversations of runs, oldest first: of each trace what its root has, else what its calls of models have."""
+    """The conversations of runs, oldest first."""
     traces: dict[str, list[tuple[int, Mapping[str, object]]]] = {}
     for position, run in sorted(runs, key=lambda one: str(value_of(one[1], names.started))):
         traces.setdefault(name_of(value_of(run, names.trace)) or f"{position}", []).append((position, run))
-    talks: dict[str, tuple[Talk, Conversation]] = {}
+    talks: dict[str, Talk] = {}
     for inner in traces.values():
-        roots = [one for one in inner if value_of(one[1], names.parent) is None]
-        calls = [one for one in inner if str(value_of(one[1], names.kind)).lower() in _MODEL_KINDS]
+        position, root = next((one for one in inner if value_of(one[1], names.parent) is None), inner[0])
+        name = name_of(value_of(root, names.session))
+        talk = talks.setdefault(name or "", Talk(position, name, [], name_of(value_of(root, names.title))))
+        talk.owner = talk.owner or name_of(value_of(root, names.owner))
+        try:
+            sent, whole = _Trace(names, [run for _, run in inner]).exchange()
+        except InvalidInput as error:
+            yield Refused(position, error, name)
+            continue
+        said = [each.role for each in whole]
+        last = max((at for at, role in enumerate(said) if role == "user"), default=0)
+        history = "assistant" in said[:last] or any(each.role == "assistant" for each in sent)
+        open_ = bool(talk.messages) and talk.messages[-1].role == "user"
+        _merge(talk.messages, whole, 0 if history else len(talk.messages) - open_)
+    yield from talks.values()
+
+
+@dataclass(slots=True)
+class _Trace:
+    """The runs of one trace, oldest first."""
+
+    names: _Names
+    runs: Sequence[Mapping[str, object]]
+    _tools: dict[str, str] = field(default_factory=dict)
+
+    def exchange(self) -> tuple[list[Message], list[Message]]:
+        """What the first run was sent, and what was said: what the root has, with the calls and results of the runs in
+        it, else what these have, each with the time of its own run. Raises InvalidInput."""
+        names = self.names
+        steps = [run for run in self.runs if self._kind(run) in _STEPS]
+        model = next((found for run in steps if (found := value_of(run, names.model))), None)
+        roots = [run for run in self.runs if value_of(run, names.parent) is None]
         sides = (names.sent, names.received)
-        whole = [one for one in roots if all(payload(value_of(one[1], side), "user") for side in sides)]
-        model = next((value_of(one[1], names.model) for one in calls), None)
-        for position, run in whole or calls or roots or inner[:1]:
-            name = name_of(value_of(run, names.session))
-            new = Talk(position, name, [], name_of(value_of(run, names.title)))
-            talk, made = talks.setdefault(name or "", (new, Conversation()))
-            talk.owner = talk.owner or name_of(value_of(run, names.owner))
-            try:
-                _add_run(made, run, names, model)
-            except InvalidInput as error:
-                yield Refused(position, error, name)
-    for talk, made in talks.values():
-        talk.messages = made.messages
-        yield talk
+        root = next((run for run in roots if all(payload(value_of(run, side), "user") for side in sides)), None)
+        inner: list[Message] = []
+        times: dict[tuple[str | None, str | None], object] = {}
+        for run in steps or ([] if root else roots or self.runs[:1]):
+            sent, received = self._sides(run, model)
+            times |= {key: each.time for each in received if (key := (each.role, each.text)) not in times}
+            after = max((at for at, each in enumerate(sent) if each.role == "user"), default=-1) if root else -1
+            _merge(inner, [*sent[after + 1 :], *received], len(inner) if self._kind(run) == "tool" else 0)
+        if root is None:
+            return (self._sides(steps[0], model)[0] if steps else []), inner
+        sent, received = self._sides(root, model)
+        state = any(each.role == "user" for each in received)  # all that was said until then
+        whole = received if state else list(sent)
+        start = max((at + 1 for at, each in enumerate(whole) if each.role == "user"), default=0) if state else len(sent)
+        _merge(whole, [each for each in inner if each.role == "tool" or "[called " in (each.text or "")], start)
+        _merge(whole, [] if state else received, start)
+        sent_at = {(each.role, each.text): each.time for each in sent if each.role == "user"}
+        return sent, [replace(each, time=(sent_at | times).get((each.role, each.text), each.time)) for each in whole]
+
+    def _kind(self, run: Mapping[str, object]) -> str:
+        return str(value_of(run, self.names.kind)).lower()
+
+    def _sides(self, run: Mapping[str, object], model: object) -> tuple[list[Message], list[Message]]:
+        """What a run sent and received, without instructions; of a tool's run its result."""
+        names, tool = self.names, self._kind(run) == "tool"
+        made: list[list[Message]] = []
+        for side, role, time in ((names.sent, "user", names.started), (names.received, "assistant", names.ended)):
+            value, said = value_of(run, side), Conversation(_tools=self._tools)
+            raws = payload(value, role) if not tool else _result(value) if role == "assistant" else []
+            for number, raw in enumerate(raws, 1):
+                said.add(raw, f"Message {number}", value_of(run, names.model) or model, _utc(value_of(run, time)))
+            if not (raws or tool or value is None):
+                said.messages.append(Message(None, role, raw=run))
+            for message in said.messages:
+                if message.role == "tool":
+                    message.speaker = message.speaker or (name_of(value_of(run, "name")) if tool else None)
+            made.append([each for each in said.messages if each.role != "system"])
+        return made[0], made[1]
 
 
-def _add_run(made: Conversation, run: Mapping[str, object], names: _Names, model: object) -> None:
-    """Add what a run sent and received, without what the conversation has already."""
-    speaker = value_of(run, names.model) or model
-    for side, role, time in ((names.sent, "user", names.started), (names.received, "assistant", names.ended)):
-        said = Conversation(_tools=made._tools)
-        for number, raw in enumerate(payload(value_of(run, side), role), 1):
-            said.add(raw, f"Message {number}", speaker, _utc(value_of(run, time)))
-        new = [each for each in said.messages if each.role != "system"]
-        made.messages += new[_known(made.messages, new) :]
-        if not said.messages and value_of(run, side) is not None:
-            made.messages.append(Message(None, role, raw=run))
+def _result(value: object) -> list[Mapping[str, object]]:
+    """The message of a tool's result."""
+    inner = value_of(value, "output")
+    found = decoded(value if inner is None else inner)
+    if isinstance(found, Mapping) and {"lc", "role", "tool_call_id"} & found.keys():
+        return [found]
+    return [] if found is None else [{"role": "tool", "content": words_of(found, "The output")}]
 
 
 def _utc(time: object) -> object:
@@ -260,11 +310,21 @@ def _utc(time: object) -> object:
     return f"{time}Z" if isinstance(time, str) and _NO_ZONE.search(time) else time
 
 
-def _known(before: Sequence[Message], new: Sequence[Message]) -> int:
-    """How many of the new messages the conversation begins or ends with."""
-    old, fresh = ([(each.role, each.text) for each in some] for some in (before, new))
-    longest = range(min(len(old), len(fresh)), 0, -1)
-    return next((n for n in longest if fresh[:n] in (old[:n], old[-n:])), 0)
+def _merge(old: list[Message], new: Sequence[Message], start: int) -> None:
+    """Add the new messages that are not among the old ones, in their order, from this place on."""
+    for message in new:
+        place = next((at for at in range(start, len(old)) if _same(old[at], message)), None)
+        if place is None:
+            old.append(message)
+        else:
+            start = place + 1
+
+
+def _same(one: Message, other: Message) -> bool:
+    calls = [each.metadata.get("tool_call_id") for each in (one, other)]
+    if one.role != other.role or (all(calls) and calls[0] != calls[1]):
+        return False
+    return one.text == other.text or (one.role == "tool" and (all(calls) or one.speaker == other.speaker))
 
 
 API_MESSAGES = (

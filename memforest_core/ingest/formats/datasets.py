@@ -9,8 +9,8 @@ mem0: https://docs.mem0.ai/api-reference/memory/get-memory. ``get_all`` answers 
 platform, older versions a plain list. An export job's own schema can be anything and is not read.
 ChatGPT's data export: https://github.com/mitkury/chatgpt-export-parser/blob/main/docs/chatgpt-data-export-format.md.
 ``mapping`` has nodes with ``parent`` and ``message`` (null at the root); ``current_node`` is the last message shown;
-edits and regenerated answers are other branches. Instructions, tools, reasoning and messages with weight 0 or hidden by
-their metadata are not shown.
+edits and regenerated answers are other branches; a message to another recipient than "all" calls a tool. Instructions,
+reasoning and messages with weight 0 or hidden by their metadata are not shown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from itertools import chain
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.message_parts import called
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.export_files import File
+from memforest_core.ingest.formats.fields import value_of
 from memforest_core.ingest.formats.file_items import (
     Converted,
     Item,
@@ -47,6 +49,12 @@ from memforest_core.ingest.formats.format_table import Format, Reader, each_valu
 from memforest_core.ingest.formats.talks import NONE, Fields, Options, mark, marks
 
 _TEXTS = ("text", "multimodal_text")
+_OF_TOOLS = (*_TEXTS, "code", "execution_output", "tether_browsing_display", "tether_quote", "system_error")
+_CITED = re.compile(
+    '\ue200entity\ue202\\["[^"\ue200]*","([^"\ue200]*)"[^\ue200\ue201]*\ue201'
+    "|\ue200[^\ue200\ue201]*\ue201|[\ue200-\ue2ff]"
+)
+"""Marks of citations, and of names that are linked: only the name is said."""
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
 
 
@@ -93,32 +101,36 @@ def _turn(node: str, message: Mapping[str, object], more: Mapping[str, object]) 
     author = mapping_of(message.get("author"), "A message's author")
     content = mapping_of(message.get("content") or {}, "A message's content")
     metadata = mapping_of(message.get("metadata") or {}, "A message's metadata")
-    role = author.get("role")
+    role, to = author.get("role"), message.get("recipient")
+    calls = role == "assistant" and to not in (None, "all")
+    tool = role == "tool"
     hidden = (
-        role not in ("user", "assistant")
-        or content.get("content_type") not in _TEXTS
+        role not in ("user", "assistant", "tool")
+        or content.get("content_type") not in (_OF_TOOLS if calls or tool else _TEXTS)
         or any(metadata.get(name) for name in _HIDDEN)
         or message.get("weight") == 0
-        or message.get("recipient") not in (None, "all")
-        or message.get("channel") == "analysis"  # a model's reasoning
+        or (message.get("channel") == "analysis" and not calls and not tool)  # a model's reasoning
     )
     if hidden:
         return []
     texts: list[str] = []
     files = marks(metadata.get("attachments"))
-    for part in list_of(content.get("parts") or [], "A message's parts"):
+    alone = value_of(content, "text result") if calls or tool else None
+    for part in list_of(content.get("parts") or [alone], "A message's parts"):
         # What was said aloud is a part with a text of its own.
         text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str):
-            texts.append(text)
+            texts.append(_CITED.sub(r"\1", text))
         elif isinstance(part, dict) and not metadata.get("attachments"):
             files.append(mark(str(part.get("content_type") or "file").partition("_")[0]))
+    said = "\n".join(text for text in (*texts, *files) if text.strip())
     return turns_of(
         str(role),
-        "\n".join(text for text in (*texts, *files) if text.strip()),
+        called({"name": to, "arguments": said}).text if calls else said,
         id=name_of(message.get("id")) or node,
         metadata=more,
         timestamp=message.get("create_time") or None,
+        name=name_of(author.get("name")) if tool else None,
     )
 
 

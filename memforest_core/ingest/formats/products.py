@@ -18,12 +18,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memforest_core.domain.message_parts import item_role
+from memforest_core.domain.message_parts import decoded, item_role
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.agent_lines import HIDDEN_LINES, own_words
 from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
 from memforest_core.ingest.formats.export_files import File
-from memforest_core.ingest.formats.fields import plain_html, value_of
+from memforest_core.ingest.formats.fields import plain_html, squeezed, value_of
 from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value
 from memforest_core.ingest.formats.talks import Message, Options, Talk, mark, marks
@@ -104,10 +104,17 @@ class _Chats:
             if len({*known}) == len(known) or not {*known} & {*by_id}:
                 return raws  # nothing was changed
             leaf = name_of(value_of(raws[-1], self.message_id))
-        path: dict[str | None, Raw] = {}
-        while leaf in by_id and leaf not in path:
-            path[leaf], leaf = raws[by_id[leaf]], parents[by_id[leaf]]
-        return list(reversed(path.values()))
+        path = _path({name: parents[at] for name, at in by_id.items()}, leaf)
+        return [raws[by_id[name]] for name in reversed(path)]
+
+
+def _path(parents: Mapping[str | None, str | None], leaf: str | None) -> list[str | None]:
+    """The names from this one to the root."""
+    path: dict[str | None, None] = {}
+    while leaf in parents and leaf not in path:
+        path[leaf] = None
+        leaf = parents[leaf]
+    return list(path)
 
 
 def _with_files(raw: Raw, content: object) -> object:
@@ -124,11 +131,15 @@ _CLAUDE = _Chats("chat_messages", "uuid", "name", "content text", "sender", "cre
                  files="files files_v2", parts=_with_files)  # fmt: skip
 _DETAILS = re.compile(r"<details\b([^<>]*)>.*?</details>\n?", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_DATA_URL = re.compile(r"!\[[^\[\]]{0,300}\]\(data:(\w+)/[\w+/;,=.%-]*\)")
 
 
 def _without_details(raw: Raw, content: object) -> object:
     """Open WebUI's text as parts: calls of tools are read, reasoning is left out."""
-    if not isinstance(content, str) or "</details>" not in content:
+    if not isinstance(content, str):
+        return content
+    content = _DATA_URL.sub(r"[\1]", content)
+    if "</details>" not in content:
         return content
     parts: list[object] = []
     end = 0
@@ -137,7 +148,7 @@ def _without_details(raw: Raw, content: object) -> object:
         end = found.end()
         own = {name: html.unescape(text) for name, text in _ATTRIBUTE.findall(found[1])}
         if own.get("type") == "tool_calls":
-            call = {"toolName": own.get("name"), "args": own.get("arguments"), "result": own.get("result")}
+            call = {"toolName": own.get("name"), "args": own.get("arguments"), "result": decoded(own.get("result"), 1)}
             parts.append({"type": "tool-invocation", "toolInvocation": call})
         elif own.get("type") not in ("reasoning", "code_interpreter"):
             parts.append(found[0])  # a person's own
@@ -172,10 +183,18 @@ class _Log:
     session: str | None = None
     title: object = None
     started: object = None
+    steps: dict[str | None, str | None] = field(default_factory=dict)
+    """The line before each line that has an id."""
+    groups: dict[str | None, str | None] = field(default_factory=dict)
+    """The message that a line is a part of."""
+    linked: bool = False
 
 
-def _by_line(read: Callable[[_Log, Raw, str], None]) -> Reader:
-    """A reader of files with a session each, which ``read`` reads line by line; a line that it refuses is left out."""
+def _by_line(
+    read: Callable[[_Log, Raw, str], None], shown: Callable[[_Log], list[Message]] = lambda log: log.made.messages
+) -> Reader:
+    """A reader of files with a session each, which ``read`` reads line by line; a line that it refuses is left out.
+    ``shown`` says which messages are the talk; others are counted."""
 
     def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
         for file in files:
@@ -190,7 +209,9 @@ def _by_line(read: Callable[[_Log, Raw, str], None]) -> Reader:
                     yield Refused(value.position, error)
             name = log.session or (None if file.name == "-" else file.stem)
             title = log.title if isinstance(log.title, str) else None
-            yield Talk(1, name, log.made.messages, title, started=log.started)
+            messages = shown(log)
+            left = len(log.made.messages) - len(messages)
+            yield Talk(1, name, messages, title, started=log.started, notices=left)
 
     return reader
 
@@ -214,12 +235,23 @@ def _sillytavern(log: _Log, raw: Raw, where: str) -> None:
         log.title = log.title or next((message.speaker for message in said if role == "assistant"), None)
 
 
-def _characterai(value: Value, options: Options) -> Iterator[Talk]:
-    chat = mapping_of(value.content, "A chat")
-    turns = [mapping_of(turn, "A turn") for turn in list_of(chat.get("turns"), "turns")]
-    raws = [{**turn, **_said_in(turn)} for turn in turns]
-    title = next((name_of(value_of(raw, "author.name")) for raw in raws if value_of(raw, _CAI.role) is not True), None)
-    yield Talk(value.position, name_of(value_of(chat, _CAI.id)), _CAI.read(raws), title)
+def _characterai(files: Sequence[File], options: Options) -> Iterator[Found]:
+    """A session for each chat, of all its pages, oldest first."""
+    talks: dict[str | None, Talk] = {}
+
+    def page(value: Value, options: Options) -> Iterator[Talk]:
+        chat = mapping_of(value.content, "A chat")
+        turns = [mapping_of(turn, "A turn") for turn in list_of(chat.get("turns"), "turns")]
+        raws = [{**turn, **_said_in(turn)} for turn in turns]
+        speakers = (name_of(value_of(raw, "author.name")) for raw in raws if value_of(raw, _CAI.role) is not True)
+        name, title = name_of(value_of(chat, _CAI.id)), next(speakers, None)
+        talks.setdefault(name, Talk(value.position, name, [], title)).messages += _CAI.read(raws)
+        return iter(())
+
+    yield from each_value(page)(files, options)
+    for talk in talks.values():
+        talk.messages.sort(key=lambda message: str(message.time or ""))
+        yield talk
 
 
 def _said_in(turn: Raw) -> Raw:
@@ -276,15 +308,36 @@ _TITLES = ("summary", "custom-title", "ai-title")
 
 
 def _claude_code(log: _Log, line: Raw, where: str) -> None:
-    if line.get("type") in _TITLES:
+    kind, own = line.get("type"), name_of(line.get("uuid"))
+    if kind in _TITLES:
         log.title = value_of(line, "summary customTitle aiTitle")
-    if line.get("type") not in ("user", "assistant") or any(line.get(name) for name in HIDDEN_LINES):
+    if own and not line.get("isSidechain"):
+        before = name_of(value_of(line, "parentUuid logicalParentUuid"))
+        log.linked = log.linked or before in log.steps
+        if before not in log.steps and (before or kind != "user"):  # in another file, or none that anybody said
+            before = next(reversed(log.steps), None)
+        log.steps[own], log.groups[own] = before, name_of(value_of(line, "message.id")) or own
+    if kind not in ("user", "assistant") or any(line.get(name) for name in HIDDEN_LINES):
         return
     log.session = log.session or name_of(line.get("sessionId"))
     raw = own_words(mapping_of(line.get("message"), "A message"))
     if raw is not None:
-        own = {name: raw[name] for name in ("role", "content") if name in raw}
-        log.made.add(own, where, "Claude", line.get("timestamp"), line.get("uuid"))
+        said = {name: raw[name] for name in ("role", "content") if name in raw}
+        log.made.add(said, where, "Claude", line.get("timestamp"), own)
+
+
+def _not_rewound(log: _Log) -> list[Message]:
+    """The messages before the newest line; the results of parallel calls are on branches of their own."""
+    if not log.linked:
+        return log.made.messages
+    path = {log.groups[own] for own in _path(log.steps, next(reversed(log.steps)))}
+    shown: list[Message] = []
+    for message in log.made.messages:
+        own = (message.id or "").partition("#")[0]
+        before = log.steps.get(own) if message.role == "tool" else None
+        if own not in log.steps or {log.groups[own], log.groups.get(before)} & path:
+            shown.append(message)
+    return shown
 
 
 def _codex(log: _Log, line: Raw, where: str) -> None:
@@ -296,8 +349,10 @@ def _codex(log: _Log, line: Raw, where: str) -> None:
         )
     if not isinstance(item, Mapping) or not (item.get("type") == "message" or item_role(item.get("type"))):
         return
-    raw = own_words(item)
+    raw, result = own_words(item), decoded(item.get("output"))
     if raw is not None and raw.get("role") not in ("developer", "system"):
+        if isinstance(result, Mapping) and result.keys() <= {"output", "content", "metadata", "success"}:
+            raw = {**raw, "output": value_of(result, "output content") or ""}
         log.made.add(raw, where, "Codex", line.get("timestamp"))
 
 
@@ -360,10 +415,7 @@ def _letta_message(raw: Raw, sends: bool) -> Raw | None:
 
 def _packed(text: object) -> Raw | None:
     """The object that a text is as JSON."""
-    try:
-        found = json.loads(text) if isinstance(text, str) and text.lstrip().startswith("{") else text
-    except (ValueError, RecursionError):
-        return None
+    found = decoded(text, 1)
     return found if isinstance(found, Mapping) else None
 
 
@@ -374,22 +426,19 @@ def _facts(product: str, under: str, text: str, session: str, time: str, metadat
         talks: dict[str, Talk] = {}
         for file in files:
             for value in file.values(under):
-                raw = None if isinstance(value, Refused) else value.content
+                raw = value.content if isinstance(value, Value) else {}
                 if isinstance(value, Refused) or not isinstance(raw, Mapping):
-                    yield (
-                        value
-                        if isinstance(value, Refused)
-                        else Refused(value.position, bad_item("A fact is an object."))
-                    )
+                    bad = Refused(value.position, bad_item("A fact is an object."))
+                    yield value if isinstance(value, Refused) else bad
                     continue
                 if value_of(raw, "state") in ("invalidated", "deleted"):
                     continue
                 said, ended = value_of(raw, text), value_of(raw, "invalid_at")
-                words = f"{said} (valid until {str(ended)[:10]})" if ended else said
-                made = Message(words if isinstance(said, str) else None, "user", time=value_of(raw, time), raw=raw)  # type: ignore[arg-type]
+                words = f"{said} (valid until {str(ended)[:10]})" if ended else str(said)
+                made = Message(words if isinstance(said, str) else None, "user", time=value_of(raw, time), raw=raw)
                 made.id = name_of(value_of(raw, "uuid id"))
                 made.metadata = {name: found for name in metadata.split() if (found := value_of(raw, name))}
-                own = name_of(value_of(raw, session)) or product
+                own = name_of(value_of(raw, session)) or name_of(value_of(value.outer, "id")) or product
                 talks.setdefault(own, Talk(value.position, own, [])).messages.append(made)
         for talk in talks.values():
             talk.messages.sort(key=lambda message: str(message.time or ""))
@@ -398,9 +447,22 @@ def _facts(product: str, under: str, text: str, session: str, time: str, metadat
     return reader
 
 
-_ZEP = _Chats("messages episodes", "thread_id session_id uuid id", "", "content", "role_type role", "created_at",
-              started="thread_created_at created_at", message_id="uuid id", mine="name", owner="user_id",
-              roles={"norole": "user"})  # fmt: skip
+_ZEP = _Chats("messages episodes items", "thread_id session_id thread_uuid uuid id", "", "content",
+              "role_type role source", "reference_time created_at", started="thread_created_at created_at",
+              message_id="uuid id", mine="name", owner="user_id",
+              roles=dict.fromkeys(("norole", "text", "json", "message"), "user"))  # fmt: skip
+
+
+def _zep(value: Value, options: Options) -> Iterator[Talk]:
+    """A session for each thread that a page has messages or episodes of."""
+    page = mapping_of(value.content, "A page")
+    threads: dict[str | None, list[object]] = {}
+    for raw in list_of(_some(page, _ZEP.messages) or [], "The messages"):
+        threads.setdefault(name_of(value_of(raw, "thread_id session_id thread_uuid")), []).append(raw)
+    for name, said in threads.items():
+        shared = {field: found for field, found in page.items() if squeezed(field) != "items"}
+        named = {"thread_id": name} if name else {}
+        yield from _ZEP.talk(Value(value.position, {**shared, **named, "messages": said}), options)
 
 
 PRODUCTS: tuple[Format, ...] = (
@@ -418,7 +480,7 @@ PRODUCTS: tuple[Format, ...] = (
            ("conversationId exportAt", "conversationId endpoint title", "messages.isCreatedByUser messages.text")),
     Format("sillytavern", "SillyTavern's chat", _by_line(_sillytavern),
            ("is_user mes name", "is_user mes send_date name", "chat_metadata mes")),
-    Format("characterai", "Character.AI's chat", each_value(_characterai),
+    Format("characterai", "Character.AI's chat", _characterai,
            ("turns.candidates.raw_content turns.turn_key", "turns.candidates turns.author")),
     Format("characterai-older", "Character.AI's older histories",
            each_value(_CAI_OLDER.talk, "histories.histories histories"),
@@ -427,18 +489,22 @@ PRODUCTS: tuple[Format, ...] = (
            ("agents.messages agents.agent_type", "agents.system agents.name", "agent_type core_memory",
             "agent_type in_context_message_indices")),
     Format("zep-facts", "edges of Zep's graph",
-           _facts("zep", "edges facts", "fact", "group_id graph_id", "valid_at created_at", "name invalid_at"),
+           _facts("zep", "edges facts items", "fact", "group_id graph_id graph_uuid", "valid_at created_at",
+                  "name invalid_at"),
            ("fact valid_at invalid_at", "edges.fact edges.source_node_uuid", "fact source_node_uuid",
-            "facts.fact facts.created_at")),
-    Format("zep", "a thread of Zep", each_value(_ZEP.talk, "threads sessions"),
+            "facts.fact facts.created_at", "items.fact items.uuid items.source_node_uuid")),
+    Format("zep", "a thread of Zep", each_value(_zep, "threads sessions"),
            ("messages.processed messages.uuid", "messages.role_type messages.content", "messages.uuid row_count",
-            "episodes.content episodes.role_type")),
+            "episodes.content episodes.uuid", "items.content items.uuid items.thread_uuid",
+            "items.content items.uuid items.processed")),
     Format("hindsight", "hindsight's memories",
            _facts("hindsight", "items memories results facts memory_units", "text", "document_id",
                   "occurred_start mentioned_at event_date date created_at", "fact_type context entities"),
            ("items.text items.fact_type", "text fact_type", "memories.fact_type", "results.text results.mentioned_at",
-            "memory_units.text memory_units.fact_type", "items.mentioned_at items.document_id")),
-    Format("claude-code", "a session of Claude Code", _by_line(_claude_code),
+            "memory_units.text memory_units.fact_type", "items.mentioned_at items.document_id",
+            "facts.text facts.fact_type original_text"),
+           has=r"(^|/)documents/\d+\.json$ (^|/)manifest\.json$", files=r"(^|/)(documents/\d+|observations)\.json$"),
+    Format("claude-code", "a session of Claude Code", _by_line(_claude_code, _not_rewound),
            ("sessionId message.role uuid parentUuid", "sessionId isSidechain message")),
     Format("codex", "a session of Codex", _by_line(_codex),
            ("type=session_meta payload.id", "type=response_item payload", "record_type instructions id timestamp")),

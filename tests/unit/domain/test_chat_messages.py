@@ -35,7 +35,7 @@ def call(name: str = "weather", arguments: str = '{"city":"Oslo"}') -> dict[str,
         ([{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": {"url": "data:xx"}}], "Look:\n[image]"),
         ([{"type": "input_audio", "input_audio": {"data": "xx"}}], "[audio]"),
         ([{"type": "file", "file": {"file_id": "f"}}], "[file]"),
-        ([{"type": "refusal", "refusal": "I can't."}], "[refusal]"),
+        ([{"type": "refusal", "refusal": "I can't."}], "I can't."),
         ([{"type": "thinking", "thinking": "hmm"}, {"type": "text", "text": "Yes."}], "Yes."),
     ],
 )
@@ -51,14 +51,14 @@ def test_calls_of_tools_become_short_texts() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "12 degrees"},
     )
 
-    assert (requested.role, requested.content) == (Role.ASSISTANT, '[called weather({"city":"Oslo"})]')
+    assert (requested.role, requested.content) == (Role.ASSISTANT, '[called weather({"city": "Oslo"})]')
     assert (answered.role, answered.content, answered.metadata) == (Role.TOOL, "12 degrees", {"tool_call_id": "c1"})
 
 
 def test_a_text_and_its_calls_are_both_in_the_turn() -> None:
     [found] = parsed({"role": "assistant", "content": "Let me look.", "tool_calls": [call()]})
 
-    assert found.content == 'Let me look.\n[called weather({"city":"Oslo"})]'
+    assert found.content == 'Let me look.\n[called weather({"city": "Oslo"})]'
 
 
 def test_calls_are_bounded() -> None:
@@ -103,7 +103,7 @@ def test_a_message_of_the_openai_package_is_a_turn() -> None:
     )
 
     assert [each.content for each in parsed(message, ChatCompletionMessage(role="assistant", content="Cold."))] == [
-        '[called weather({"city":"Oslo"})]',
+        '[called weather({"city": "Oslo"})]',
         "Cold.",
     ]
 

@@ -221,17 +221,40 @@ def test_without_a_current_node_the_only_branch_is_read() -> None:
     assert [one.session_id for one in sessions(chatgpt, older, owner="ann")] == ["c9"]
 
 
+def test_calls_of_tools_are_read_and_marks_of_citations_left_out() -> None:
+    """Given times that do not follow the tree, then it is read in its order."""
+    found = {"author": {"role": "tool", "name": "python"}, "create_time": 9,
+             "content": {"content_type": "execution_output", "text": "4"}}  # fmt: skip
+    raw = chat(
+        ("a", None, message("user", "2+2?", at=10)),
+        (
+            "b",
+            "a",
+            {**message("assistant", at=8, recipient="python"), "content": {"content_type": "code", "text": "2+2"}},
+        ),
+        ("c", "b", found),
+        (
+            "last",
+            "c",
+            message("assistant", '4 \ue200entity\ue202["co","Foo"]\ue201.\ue200cite\ue202turn0\ue201', at=12),
+        ),
+    )
+    (session,) = sessions(chatgpt, raw, owner="ann")
+    assert [(turn["role"], turn.get("name"), turn["content"]) for turn in session.turns] == [
+        ("user", None, "2+2?"), ("assistant", None, "[called python(2+2)]"), ("tool", "python", "4"),
+        ("assistant", None, "4 Foo."),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "left_out",
     [
         message("system", "Be kind."),
-        message("tool", "{}"),
         message("user", " \n"),
         message("user"),
         message("user", "About me.", kind="user_editable_context"),
         message("assistant", "print(1)", kind="code"),
         message("assistant", "Hm.", channel="analysis"),
-        message("assistant", "search(tea)", recipient="browser"),
         message("assistant", "Nothing.", weight=0.0),
         message("user", "Hidden.", metadata={"is_visually_hidden_from_conversation": True}),
         message("user", "Custom.", metadata={"is_user_system_message": True}),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.file_items import Converted, Item
+from memforest_core.ingest.formats.export_files import opened
+from memforest_core.ingest.formats.file_items import Converted, Item, Refused
 from memforest_core.ingest.formats.formats import chosen, sessions, warnings_of
 from memforest_core.ingest.formats.talks import Findings, Options
 from tests.harness.exports import file_of, read_file
@@ -77,6 +80,7 @@ LETTA_SAID = [
     "tool weather: 4 C",
     "assistant Ada: Welcome to Oslo!",
 ]
+REQUESTED = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
 RUN = {
     "run_type": "llm",
     "trace_id": "t",
@@ -96,11 +100,12 @@ ITEMS = [
 ]
 ITEMS_SAID = ["user: Hi.", f"assistant: {CALLED}", "tool weather: 4 C", "assistant: Cold."]
 OWUI = {
-    "m1": {"id": "m1", "parentId": None, "role": "user", "content": "Hi.", "timestamp": 1_772_359_201},
+    "m1": {"id": "m1", "parentId": None, "role": "user", "content": "Hi.", "timestamp": 1_772_359_201,
+           "files": [{"type": "image", "url": "data:image/png;base64,iVBO/x"}]},
     "m2": {"id": "m2", "parentId": "m1", "role": "assistant", "content": "Old.", "modelName": "llama", "timestamp": 1},
     "m3": {"id": "m3", "parentId": "m1", "role": "assistant", "modelName": "llama", "timestamp": 1_772_359_202,
-           "content": '<details type="reasoning" done="true">\n> hm\n</details>\n<details type="tool_calls" name="weather"'
-                      ' arguments="{&quot;city&quot;: &quot;Oslo&quot;}" result="4 C">\n</details>\nCold.'},
+           "content": '![pic](data:image/png;base64,iVBO)\n<details type="reasoning" done="true">\n> hm\n</details>\n<details type="tool_calls" name="weather"'
+                      ' arguments="&quot;{\\&quot;city\\&quot;: \\&quot;Oslo\\&quot;}&quot;" result="&quot;4 C&quot;">\n</details>\nCold.'},
 }  # fmt: skip
 LIBRE = {"conversationId": "l1", "title": "Sea", "exportAt": "now", "endpoint": "openAI"}
 LIBRE_SAID = [
@@ -138,7 +143,7 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
     ),
     "open-webui": (
         [{"id": "w1", "title": "Sky", "chat": {"history": {"messages": OWUI, "currentId": "m3"}, "models": ["llama"]}}],
-        "w1", ["user: Hi.", f"assistant llama: {CALLED}", "tool weather: 4 C", "assistant llama: Cold."],
+        "w1", ["user: Hi.\n[image]", f"assistant llama: [image]\n{CALLED}", "tool weather: 4 C", "assistant llama: Cold."],
     ),
     "librechat": (
         {**LIBRE, "messages": LIBRE_SAID}, "l1",
@@ -181,6 +186,23 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
                       {"uuid": "z2", "role": "Bot", "role_type": "assistant", "content": "Nice.", "created_at": T.format(2)}], "user_id": "ann"},
         "file", ["user: I sail.", "assistant: Nice."],
     ),
+    "zep page": (
+        {"items": [{"uuid": f"z{n}", "thread_uuid": "th", "role": role, "name": name, "content": text, "created_at": T.format(n), "processed": True}
+                   for n, role, name, text in ((1, "user", "Zoe", "I sail."), (2, "assistant", None, "Nice."))], "next_cursor": "x"},
+        "th", ["user Zoe: I sail.", "assistant: Nice."],
+    ),
+    "zep episodes": (
+        {"episodes": [{"uuid": "z1", "thread_id": "th", "role": "Zoe", "role_type": "user", "source": "message", "content": "I sail.", "created_at": T.format(1)},
+                      {"uuid": "z2", "thread_id": "th", "source": "text", "content": "A boat.", "created_at": T.format(2)}]},
+        "th", ["user: I sail.", "user: A boat."],
+    ),
+    "zep-facts page": (
+        {"items": [{"uuid": "e1", "fact": "Zoe rows.", "valid_at": T.format(1), "source_node_uuid": "n", "graph_uuid": "g"}]}, "g", ["user: Zoe rows."],
+    ),
+    "hindsight document": (
+        {"id": "d", "original_text": "Sea.", "chunks": [], "facts": [{"text": "Zoe sails.", "fact_type": "world", "mentioned_at": T.format(1)}]},
+        "d", ["user: Zoe sails."],
+    ),
     "hindsight": (
         {"items": [{"id": "h1", "text": "Zoe sails.", "fact_type": "world", "document_id": "d", "mentioned_at": T.format(1)},
                    {"id": "h2", "text": "Zoe rows.", "fact_type": "world", "document_id": "d", "state": "invalidated"}], "total": 2},
@@ -193,6 +215,17 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
          code(6, "assistant", [{"type": "text", "text": "Aside."}], isSidechain=True), code(7, "assistant", [{"type": "text", "text": "Done."}])],
         "s1", ["user: Fix <skill> it.", f"assistant Claude: {CALLED}", "tool weather: 4 C", "assistant Claude: Done."],
     ),
+    "claude-code rewound": (
+        [code(1, "user", "Fix it."), code(2, "assistant", "No.", parentUuid="u1"), code(3, "user", "Old way.", parentUuid="u2"),
+         code(4, "assistant", [CALL], parentUuid="u3"), code(5, "user", [RESULT], parentUuid="u4"),
+         code(6, "user", "New way.", parentUuid="u2"),
+         {**code(7, "assistant", [CALL], parentUuid="u6"), "message": {"id": "a1", "role": "assistant", "content": [CALL]}},
+         {**code(8, "assistant", "", parentUuid="u7"), "message": {"id": "a1", "role": "assistant", "content": [{**CALL, "id": "t2"}]}},
+         code(8, "user", [RESULT], uuid="r1", parentUuid="u7"), code(8, "user", [{**RESULT, "tool_use_id": "t2"}], uuid="r2", parentUuid="u8"),
+         code(9, "assistant", "Done.", parentUuid="r2")],
+        "s1", ["user: Fix it.", "assistant Claude: No.", "user: New way.", f"assistant Claude: {CALLED}", f"assistant Claude: {CALLED}",
+               "tool weather: 4 C", "tool weather: 4 C", "assistant Claude: Done."],
+    ),
     "codex": (
         [{"timestamp": T.format(0), "type": "session_meta", "payload": {"id": "x1", "timestamp": T.format(0)}},
          codex(1, {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>x"}]}),
@@ -200,7 +233,8 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
         "x1", [each.replace("assistant:", "assistant Codex:") for each in ITEMS_SAID],
     ),
     "codex older": (
-        [{"id": "x2", "timestamp": T.format(0), "instructions": None}, {"record_type": "state"}, *ITEMS], "x2",
+        [{"id": "x2", "timestamp": T.format(0), "instructions": None}, {"record_type": "state"}, *ITEMS[:2],
+         {**ITEMS[2], "output": json.dumps({"output": "4 C", "metadata": {"exit_code": 0}})}, ITEMS[3]], "x2",
         [each.replace("assistant:", "assistant Codex:") for each in ITEMS_SAID],
     ),
     "vercel": (
@@ -213,6 +247,10 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
         {"id": "chat", "messages": [{"id": "v1", "role": "user", "content": "Hi.", "createdAt": T.format(1), "parts": [{"type": "text", "text": "Hi."}]}]},
         "chat", ["user: Hi."],
     ),
+    "vercel data": (
+        [{"id": "v0", "role": "data", "content": "", "data": {"x": 1}, "createdAt": T.format(0), "parts": []},
+         {"id": "v1", "role": "user", "content": "Hi.", "createdAt": T.format(1), "parts": [{"type": "text", "text": "Hi."}]}], "file", ["user: Hi."],
+    ),
     "gemini-api": (
         {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}, {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}]},
                       {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"output": "4 C"}}}]}]},
@@ -222,6 +260,12 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
     "openai-items": (ITEMS, "file", ITEMS_SAID),
     "openai-items page": ({"object": "list", "data": ITEMS[::-1]}, "file", ITEMS_SAID),
     "openai-items response": ({"id": "r", "object": "response", "created_at": 1_772_359_201, "input": "Hi.", "output": ITEMS[1:]}, "r", ITEMS_SAID),
+    "openai-items reasoning": (
+        {"object": "list", "data": [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "I can't."}]},
+                                    {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "x"}},
+                                    {"type": "reasoning", "id": "rs", "summary": []}, ITEMS[0]]},
+        "file", ["user: Hi.", 'assistant: [called web_search({"type": "search", "query": "x"})]', "assistant: I can't."],
+    ),
     "openai-items thread": (
         {"object": "list", "data": [{"object": "thread.message", "id": f"m{n}", "thread_id": "th", "role": role, "created_at": 1_772_359_200 + n,
                                      "content": [{"type": "text", "text": {"value": text, "annotations": []}}]}
@@ -238,13 +282,24 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
          {**RUN, "id": "r1", "trace_id": "t1", "start_time": T.format(1), "end_time": T.format(2), "inputs": {"messages": [FIRST]}, "outputs": {"choices": [{"message": ANSWER}]}}],
         "th", ["user: I row.", "assistant m1: Nice.", "user: And sail.", "assistant m1: Ok."],
     ),
+    "langsmith nested": (
+        [{**RUN, "id": "t", "run_type": "chain", "start_time": T.format(1), "end_time": T.format(8), "inputs": {"question": "Cold?"}, "outputs": {"answer": "Yes."},
+          "child_runs": [
+              {**RUN, "id": "c1", "parent_run_id": "t", "start_time": T.format(2), "end_time": T.format(3), "inputs": {"messages": [{"role": "user", "content": "Say if cold? Context."}]},
+               "outputs": {"choices": [{"message": {"role": "assistant", "content": "I look.", "tool_calls": [REQUESTED]}}]}},
+              {**RUN, "id": "c2", "parent_run_id": "t", "run_type": "tool", "name": "weather", "start_time": T.format(4), "end_time": T.format(5), "inputs": {"input": "Oslo"}, "outputs": {"output": "4 C"}},
+              {**RUN, "id": "c3", "parent_run_id": "t", "start_time": T.format(6), "end_time": T.format(7), "outputs": {"choices": [{"message": {"role": "assistant", "content": "Yes."}}]},
+               "inputs": {"messages": [{"role": "user", "content": "Say if cold? Context."}, {"role": "assistant", "content": "I look.", "tool_calls": [REQUESTED]},
+                                       {"role": "tool", "tool_call_id": "t1", "content": "4 C"}]}}]}],
+        "th", ["user: Cold?", f"assistant m1: I look.\n{CALLED}", "tool weather: 4 C", "assistant m1: Yes."],
+    ),
     "langfuse": (
         {"trace": {**LANGFUSE, "input": json.dumps([{"role": "system", "content": "s"}, FIRST]), "output": json.dumps(ANSWER)}, "observations": [
             {"id": "o", "traceId": "tr", "type": "GENERATION", "startTime": T.format(1), "model": "m1", "input": json.dumps([FIRST]), "output": json.dumps(ANSWER)}]},
         "s", ["user: I row.", "assistant m1: Nice."],
     ),
 }  # fmt: skip
-LINES = ("claude-code", "codex", "codex older", "sillytavern")
+LINES = ("claude-code", "claude-code rewound", "codex", "codex older", "sillytavern")
 
 
 def written(name: str) -> bytes:
@@ -271,6 +326,12 @@ def test_a_file_of_this_product_is_recognized_and_read(name: str) -> None:
     assert said_in(found) == FILES[name][2]
     assert not findings.unread
     dated = [turn for turn in found.turns if "timestamp" in turn]  # type: ignore[union-attr]
+    assert name != "langsmith nested" or [str(turn["timestamp"])[17:19] for turn in found.turns] == [
+        "01",
+        "03",
+        "05",
+        "07",
+    ]  # type: ignore[union-attr]
     undated = name in ("gemini-api", "gemini-api list", "anthropic", "codex older") or name.startswith("openai-items")
     assert undated or len(dated) == len(found.turns)  # type: ignore[union-attr]
     assert "langchain" not in "".join(warnings_of(findings, options))
@@ -314,6 +375,33 @@ def test_bare_messages_are_of_the_chat_that_they_name() -> None:
     ]
 
     assert [item.session_id for item in read_file(json.dumps(rows).encode())] == ["a", "b"]
+
+
+def test_what_was_rewound_is_counted_and_a_broken_line_is_refused_alone() -> None:
+    raw, findings = written("claude-code rewound") + b'\n{"type": "user", "mess', Findings()
+
+    refused, talk = sessions(chosen([file_of(raw, "f.jsonl")], None), Options("ann"), findings)
+
+    assert (len(said_in(talk)), findings.notices, len(findings.refused)) == (8, 3, 1)
+    assert isinstance(refused, Refused) and refused.position == 12
+
+
+def test_pages_of_one_chat_are_one_session() -> None:
+    pages = [{"turns": [cai(n, "zoe", f"Word {n}.", is_human=True)]} for n in (2, 1)]
+
+    [found] = read_file(json.dumps(pages).encode())
+
+    assert said_in(found) == ["user zoe: Word 1.", "user zoe: Word 2."]
+
+
+def test_a_zip_of_documents_of_hindsight_is_read(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "bank.zip", "w") as made:
+        made.writestr("documents/000000.json", written("hindsight document"))
+        made.writestr("manifest.json", '{"schema_version": 1, "document_count": 1}')
+    with opened(str(tmp_path / "bank.zip")) as files:
+        [found] = sessions(chosen(files, None), Options("ann"), Findings())
+
+    assert said_in(found) == ["user: Zoe sails."]
 
 
 def test_a_page_of_takeout_says_what_to_choose_instead() -> None:
