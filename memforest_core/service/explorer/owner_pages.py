@@ -54,6 +54,7 @@ def owner(visit: Visit) -> Outcome:
             "profile": memory.services.describer.profile(visit.caller.tenant, owner, write=False),
             "state": memory.services.inspection.forest(visit.caller.tenant, owner),
             "year": _year(turns, visit.parameter("year")),
+            "dated": sum(turns.values()),
             "years": sorted({day.year for day in turns}, reverse=True),
             "chosen": visit.parameter("year"),
             "topics": chips,

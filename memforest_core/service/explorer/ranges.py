@@ -96,11 +96,11 @@ def _day(visit: Visit, name: str) -> date | None:
 
 
 def _usual(moments: Sequence[datetime]) -> Sequence[datetime]:
-    """The moments without those of the first twentieth that are far before the rest, and those far in the future."""
-    ordered, now = sorted(moments), datetime.now(UTC)
-    most, last = ordered[len(ordered) // 20], max((at for at in ordered if at <= now), default=ordered[-1])
-    far = FAR * abs(last - most)
-    return [at for at in ordered if most - at <= far and (at <= now or at - last <= far)]
+    """The moments without those of the first twentieth far before the rest, and those of the last far in the future."""
+    ordered, few, now = sorted(moments), len(moments) // 20, datetime.now(UTC)
+    most, last = ordered[few], max(at for at in ordered if at <= now or at <= ordered[-1 - few])
+    far = FAR * (last - most)
+    return [at for at in ordered if most - at <= far and at - last <= far]
 
 
 def _padded(axis: Axis) -> Axis:

@@ -157,6 +157,9 @@ def test_the_time_that_is_shown_first_is_where_most_happens() -> None:
     assert (day.shown.end - day.shown.start, day.since, day.until) == (DAY, day.until, day.since)
     assert chosen([START]).columns
     assert chosen([*spring, datetime(2990, 1, 1, tzinfo=UTC)]).shown.end < spring[-1] + 5 * DAY
+    plan = START.replace(year=2990)
+    assert chosen([START, plan]).shown.end > plan
+    assert chosen([START, *[plan + number * DAY for number in range(40)]]).shown.end > plan
     ancient = chosen([datetime(1000, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC)], all="1").shown
     assert [tick.label for tick in ancient.ticks] == ["1000", "1500", "2000", "2500"]
 
