@@ -46,27 +46,6 @@ class BadItem:
 
 
 @dataclass(slots=True)
-class Preview:
-    """What would be stored, by a dry run."""
-
-    format: str
-    sessions: int
-    turns: int
-    failed: int
-    owner_speaks_as: Mapping[str, int]
-    speakers: Mapping[str, int]
-    """Turns by speaker, without the owner's."""
-    first: str | None
-    last: str | None
-    notices: int
-    """What the app said (joined, called, deleted), which is left out."""
-    shown: Sequence[Mapping[str, object]]
-    """The first turns, each with its session."""
-    errors: Sequence[BadItem]
-    warnings: Sequence[str]
-
-
-@dataclass(slots=True)
 class Report:
     """What became of the file's sessions."""
 
@@ -86,10 +65,8 @@ class Report:
     def count(self, handle: SessionHandle) -> None:
         """Note an accepted session."""
         self.new_turns += handle.accepted.new_turns
-        if handle.accepted.new_turns:
-            self.accepted += 1
-        else:
-            self.unchanged += 1
+        self.accepted += handle.accepted.new_turns > 0
+        self.unchanged += handle.accepted.new_turns == 0
 
     def refuse(self, position: int, session_id: str | None, error: InvalidInput | SessionConflict) -> None:
         """Note a bad line or item; those with the same error are counted together."""
@@ -191,7 +168,7 @@ def ingest(
         if name != OWN_LINES or dry_run:
             options, seen = _checked(found, options, as_json)
             if dry_run:
-                _show(_preview(name, seen), as_json)
+                _show(report, seen, as_json)
                 return
             report.warnings = tuple(seen.warnings)
         with opened_store(data, create=True) as store, _followed(found, "handing over", as_json) as (read, progress):
@@ -226,8 +203,7 @@ def _check_options(found: Chosen, options: Options) -> None:
 
 
 def _checked(found: Chosen, options: Options, as_json: bool) -> tuple[Options, Checked]:
-    """What the file has, before anything is stored; on a terminal it prompts for the owner's name. Raises
-    InvalidInput for what must not be stored."""
+    """What the file has, before anything is stored; on a terminal it prompts for the owner's name."""
     from memforest_core.ingest.formats.formats import checked
 
     try:
@@ -248,46 +224,33 @@ def _checked(found: Chosen, options: Options, as_json: bool) -> tuple[Options, C
     return options, seen
 
 
-def _preview(name: str, seen: Checked) -> Preview:
+def _show(report: Report, seen: Checked, as_json: bool) -> None:
+    """Print what would be stored, and exit with a code that says so when something would fail."""
     found = seen.findings
-    report = Report(name)
     for bad in found.refused:
         report.refuse(bad.position, bad.session_id, bad.error)
-    return Preview(
-        name,
-        found.sessions,
-        found.turns,
-        report.failed,
-        dict(found.mine.most_common(100)),
-        dict(found.speakers.most_common(100)),
-        f"{found.first:%Y-%m-%d %H:%M}" if found.first else None,
-        f"{found.last:%Y-%m-%d %H:%M}" if found.last else None,
-        found.notices,
-        [{"session_id": session, **turn} for session, turn in found.shown],
-        report.errors,
-        seen.warnings,
-    )
-
-
-def _show(preview: Preview, as_json: bool) -> None:
-    """Print a dry run, and exit with a code that says so when something would fail."""
+    mine, others = dict(found.mine.most_common(100)), dict(found.speakers.most_common(100))
+    first, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else None for moment in (found.first, found.last))
+    shown: list[Mapping[str, object]] = [{"session_id": session, **turn} for session, turn in found.shown]
     if as_json:
-        print_json(preview)
+        counts = {"sessions": found.sessions, "turns": found.turns, "failed": report.failed, "notices": found.notices}
+        said = {"owner_speaks_as": mine, "speakers": others, "first": first, "last": last, "shown": shown}
+        print_json({"format": report.format, **counts, **said, "errors": report.errors, "warnings": seen.warnings})
     else:
-        for turn in preview.shown:
+        for turn in shown:
             who = turn.get("name") or turn.get("speaker_id") or turn["role"]
             text = str(turn["content"])[:MAX_SHOWN_CHARS]
             print(printable(f"{turn['session_id']} | {turn.get('timestamp', 'undated')} | {who}: {text}"))
-        for what, counts in (("The owner speaks as", preview.owner_speaks_as), ("Others", preview.speakers)):
-            if counts:
-                print(printable(f"{what}: {', '.join(f'{name} ({count})' for name, count in counts.items())}."))
-        if preview.first:
-            print(f"From {preview.first} to {preview.last}.")
-        if preview.notices:
-            print(f"{preview.notices} notices of the app (joined, called, deleted) and lines taken back are left out.")
-        _print_doubts(preview.errors, preview.warnings)
-        print(f"{preview.sessions} sessions with {preview.turns} turns would be stored, {preview.failed} would fail.")
-    if preview.failed:
+        for what, names in (("The owner speaks as", mine), ("Others", others)):
+            if names:
+                print(printable(f"{what}: {', '.join(f'{name} ({count})' for name, count in names.items())}."))
+        if first:
+            print(f"From {first} to {last}.")
+        if found.notices:
+            print(f"{found.notices} notices of the app (joined, called, deleted) and lines taken back are left out.")
+        _print_doubts(report.errors, seen.warnings)
+        print(f"{found.sessions} sessions with {found.turns} turns would be stored, {report.failed} would fail.")
+    if report.failed:
         raise typer.Exit(Exit.REFUSED)
 
 
@@ -300,8 +263,7 @@ def _handed_over(
     backfill: bool,
     room_timeout_s: float,
 ) -> Iterator[SessionHandle]:
-    """Enqueue one by one, with the ``names`` of owners, and in the zone unless a session has one; bad items are noted
-    in the report, any other error ends the command."""
+    """Enqueue one by one; bad items are noted in the report, any other error ends the command."""
     for item in items:
         match item:
             case Refused():
@@ -333,18 +295,14 @@ def _print(report: Report, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        _print_lines(report)
+        _print_doubts(report.errors, report.warnings)
+        wordless = f" {report.wordless} without words," if report.wordless else ""
+        print(
+            f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,"
+            f"{wordless} {report.failed} failed."
+        )
     if report.failed:
         raise typer.Exit(Exit.REFUSED)
-
-
-def _print_lines(report: Report) -> None:
-    _print_doubts(report.errors, report.warnings)
-    wordless = f" {report.wordless} without words," if report.wordless else ""
-    print(
-        f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,{wordless}"
-        f" {report.failed} failed."
-    )
 
 
 def _print_doubts(errors: Sequence[BadItem], warnings: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import PurePosixPath
@@ -26,6 +26,19 @@ from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, l
 from memforest_core.ingest.formats.format_table import Format, Found, each_value
 from memforest_core.ingest.formats.history import History
 from memforest_core.ingest.formats.talks import NONE, USUAL, Message, Options, Talk, mark, marks
+
+
+def _talk(position: int, session: str, title: str | None, channel: str | None, found: Iterable[Message | None]) -> Talk:
+    """A conversation among people; None is a notice."""
+    talk = Talk(position, session, [], title, channel, people=True)
+    for message in found:
+        talk.add(message)
+    return talk
+
+
+def _messages(chat: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    return (mapping_of(raw, "A message") for raw in list_of(chat.get("messages") or [], "messages"))
+
 
 # WhatsApp
 
@@ -79,14 +92,10 @@ def _whatsapp(files: Sequence[File], options: Options) -> Iterator[Found]:
         # The group itself is written as the sender of notices, all of which begin with a mark of direction.
         said = {name for _, name, text in found if name and not text.startswith("\u200e")}
         group = {name for _, name, text in found if name and name not in said and not _attachment(text)}
-        messages: list[Message] = []
-        for time, name, text in found:
-            made = None if name is None or name in group else _whatsapp_message(time, name, text)
-            messages += [made] if made is not None else []
-        shown = next(iter(group), title)
-        yield Talk(
-            position, f"whatsapp-{title}", messages, shown, "whatsapp", notices=len(found) - len(messages), people=True
+        made = (
+            None if name is None or name in group else _whatsapp_message(time, name, text) for time, name, text in found
         )
+        yield _talk(position, f"whatsapp-{title}", next(iter(group), title), "whatsapp", made)
 
 
 def _whatsapp_lines(file: File) -> Iterator[tuple[str, str | None, str]]:
@@ -100,11 +109,8 @@ def _whatsapp_lines(file: File) -> Iterator[tuple[str, str | None, str]]:
             continue
         if time:
             yield time, *_sender("\n".join(lines))
-        time, lines = (
-            line[found.end("open") if found["open"] else found.start("a") : found.start("rest")],
-            [found["rest"]],
-        )
-        time = time.strip("] -–—\u200e\u200f")
+        begins = found.end("open") if found["open"] else found.start("a")
+        time, lines = line[begins : found.start("rest")].strip("] -–—\u200e\u200f"), [found["rest"]]
     if time:
         yield time, *_sender("\n".join(lines))
 
@@ -165,23 +171,17 @@ _TELEGRAM_MEDIA = {
 
 def _telegram(value: Value, options: Options) -> Iterator[Found]:
     chat = mapping_of(value.content, "A chat")
-    raws = [mapping_of(raw, "A message") for raw in list_of(chat.get("messages") or [], "messages")]
-    said = [raw for raw in raws if raw.get("type", "message") == "message"]
     account = name_of(value_of(value.outer, "personal_information.user_id"))
     title = name_of(chat.get("name")) or str(chat.get("type") or "chat").replace("_", " ")
-    yield Talk(
-        value.position,
-        f"telegram-{name_of(chat.get('id')) or title}",
-        [_telegram_message(raw) for raw in said],
-        title,
-        "telegram",
-        me=[f"user{account}"] if account else [],
-        notices=len(raws) - len(said),
-        people=True,
-    )
+    session = f"telegram-{name_of(chat.get('id')) or title}"
+    talk = _talk(value.position, session, title, "telegram", map(_telegram_message, _messages(chat)))
+    talk.me = [f"user{account}"] if account else []
+    yield talk
 
 
-def _telegram_message(raw: Mapping[str, object]) -> Message:
+def _telegram_message(raw: Mapping[str, object]) -> Message | None:
+    if raw.get("type", "message") != "message":
+        return None
     text = raw.get("text")
     parts = [raw] if isinstance(text, str) else text if isinstance(text, list) else []
     said = "".join(part if isinstance(part, str) else str(value_of(part, "text") or "") for part in parts)
@@ -216,6 +216,10 @@ _SPOKEN = {"", "bot_message", "thread_broadcast", "reply_broadcast", "file_share
 _MARKUP = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
 _LISTS = {"channels", "groups", "dms", "mpims"}
 _PERSON = "profile.display_name profile.real_name real_name display_name name"
+_SLACK = replace(
+    NONE, time="ts", id="ts", speaker_id="user bot_id",
+    speaker="user_profile.display_name user_profile.real_name username bot_profile.name",
+)  # fmt: skip
 
 
 def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
@@ -235,19 +239,11 @@ def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
     days = [file for file in files if file.stem not in {"users", *_LISTS} and file.name.endswith(".json")]
     for position, (folder, of) in enumerate(groupby(sorted(days, key=lambda f: f.name), lambda f: f.folder), start=1):
         found = [raw for file in of for raw in _objects(file) if "ts" in raw]
-        said = [raw for raw in found if str(raw.get("subtype") or "") in _SPOKEN]
         path = files[0].path
         channel = PurePosixPath(folder).name or (path.parent.name if path is not None else "slack")
         if found:
-            yield Talk(
-                position,
-                f"slack-{channel}",
-                [_slack_message(raw, people) for raw in said],
-                titles.get(channel) or channel,
-                channel,
-                notices=len(found) - len(said),
-                people=True,
-            )
+            said = (_slack_message(raw, people) for raw in found)
+            yield _talk(position, f"slack-{channel}", titles.get(channel) or channel, channel, said)
 
 
 def _objects(file: File | None) -> Iterator[Mapping[str, object]]:
@@ -259,16 +255,16 @@ def _objects(file: File | None) -> Iterator[Mapping[str, object]]:
             yield value.content
 
 
-def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) -> Message:
+def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) -> Message | None:
+    if str(raw.get("subtype") or "") not in _SPOKEN:
+        return None
     user = name_of(raw.get("user"))
-    named = people.get(user) or value_of(
-        raw, "user_profile.display_name user_profile.real_name username bot_profile.name"
-    )
     text = raw.get("text")
     if not text and isinstance(raw.get("attachments"), list):
         inner = [value_of(each, "text fallback title") for each in list_of(raw["attachments"], "attachments")]
         text = "\n".join(str(each) for each in inner if each)
-    thread, own = name_of(raw.get("thread_ts")), name_of(raw.get("ts"))
+    thread, attached = name_of(raw.get("thread_ts")), list_of(raw.get("files") or [], "files")
+    message = _SLACK.message(raw, {}, "A message")
 
     def written(found: re.Match[str]) -> str:
         sign, target, label = found["sign"], found["target"], found["label"]
@@ -279,19 +275,13 @@ def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) 
         target = target.removeprefix("mailto:")
         return f"{label} ({target})" if label and label not in target else target
 
-    return Message(
-        html.unescape(_MARKUP.sub(written, text)) if isinstance(text, str) else None,
-        None,
-        name_of(named),
-        user or name_of(raw.get("bot_id")),
-        own,
-        own,
-        thread if thread != own else None,
-        raw.get("edited") is not None,
-        files=marks(
-            [each for each in list_of(raw.get("files") or [], "files") if value_of(each, "mode") != "tombstone"]
-        ),
-        raw=raw,
+    return replace(
+        message,
+        text=html.unescape(_MARKUP.sub(written, text)) if isinstance(text, str) else None,
+        speaker=people.get(user) or message.speaker,
+        reply=thread if thread != message.id else None,
+        edited=raw.get("edited") is not None,
+        files=marks([each for each in attached if value_of(each, "mode") != "tombstone"]),
     )
 
 
@@ -306,34 +296,27 @@ _DISCORD_SAID = {"Default", "Reply", "ThreadStarterMessage", "20", "21", "23"}
 
 def _discord(value: Value, options: Options) -> Iterator[Found]:
     export = mapping_of(value.content, "The export")
-    raws = [mapping_of(raw, "A message") for raw in list_of(export.get("messages") or [], "messages")]
-    said = [raw for raw in raws if str(raw.get("type", "Default")) in _DISCORD_SAID]
     name, guild = (name_of(value_of(export, path)) for path in ("channel.name", "guild.name"))
-    fields = _DISCORD.mapped(options.names)
-    messages = []
-    for at, raw in enumerate(said, start=1):
-        message = fields.message(raw, options.roles, f"Message {at}")
-        stickers = [mark("sticker", value_of(each, "name")) for each in list_of(raw.get("stickers") or [], "stickers")]
-        embeds = [] if message.text else list_of(raw.get("embeds") or [], "embeds")
-        shown = [str(found) for each in embeds for key in ("title", "description") if (found := value_of(each, key))]
-        messages.append(
-            replace(message, text="\n".join(shown) if shown else message.text, files=[*message.files, *stickers])
-        )
-    yield Talk(
-        value.position,
-        f"discord-{name_of(value_of(export, 'channel.id')) or name}",
-        messages,
-        name,
-        f"{guild} / {name}" if guild else name,
-        notices=len(raws) - len(said),
-        people=True,
-    )
+    found = (_discord_message(raw, options, f"Message {at}") for at, raw in enumerate(_messages(export), start=1))
+    session = f"discord-{name_of(value_of(export, 'channel.id')) or name}"
+    yield _talk(value.position, session, name, f"{guild} / {name}" if guild else name, found)
+
+
+def _discord_message(raw: Mapping[str, object], options: Options, where: str) -> Message | None:
+    if str(raw.get("type", "Default")) not in _DISCORD_SAID:
+        return None
+    message = _DISCORD.mapped(options.names).message(raw, options.roles, where)
+    stickers = [mark("sticker", value_of(each, "name")) for each in list_of(raw.get("stickers") or [], "stickers")]
+    embeds = [] if message.text else list_of(raw.get("embeds") or [], "embeds")
+    shown = [str(found) for each in embeds for key in ("title", "description") if (found := value_of(each, key))]
+    return replace(message, text="\n".join(shown) if shown else message.text, files=[*message.files, *stickers])
 
 
 # Instagram and Messenger
 
 _META = replace(NONE, text="content text", speaker="sender_name", time="timestamp_ms timestamp")
 _META_FILES = {"photos": "image", "videos": "video", "audio_files": "audio", "gifs": "gif", "files": "", "media": ""}
+_META_UNSAID = ("Subscribe", "Unsubscribe", "Call", "placeholder")
 _META_NOTICE = re.compile(
     r"named the group\b.*|(?:created|left|joined) the group(?: chat)?\.|(?:added|removed) .+ (?:to|from) the group\.?"
     r"|(?:changed|set|cleared|removed) (?:the|your|his|her|their|.{1,60}['’]s) (?:group|chat|nickname|theme|emoji)\b.*"
@@ -362,16 +345,15 @@ def _meta(files: Sequence[File], options: Options) -> Iterator[Found]:
         return file.folder if re.fullmatch(r"message_\d+", file.stem) and file.folder else file.name
 
     for position, (name, of) in enumerate(groupby(sorted(files, key=thread), thread), start=1):
-        messages: list[Message] = []
-        count, talk = 0, Talk(position, PurePosixPath(name).stem, messages, people=True)
+        talk = Talk(position, PurePosixPath(name).stem, [], people=True)
         for file in of:
             for raw in _objects(file):
                 content = mapping_of(repaired(raw), "A conversation")
                 said = content.get("messages")
                 if not isinstance(said, list):
                     continue
-                count += len(said)
-                messages += [made for each in said if (made := _meta_message(mapping_of(each, "A message")))]
+                for message in _messages(content):
+                    talk.add(_meta_message(message))
                 path = name_of(content.get("thread_path"))
                 talk.session = PurePosixPath(path).name if path else talk.session
                 talk.title = name_of(value_of(content, "title thread_name"))
@@ -379,31 +361,21 @@ def _meta(files: Sequence[File], options: Options) -> Iterator[Found]:
                 place = next((text for text in texts if "_activity/" in text), f"{file.archive}/{name}")
                 facebook = "facebook" in place or "threadName" in content
                 talk.channel = "messenger" if facebook else "instagram" if "instagram" in place else None
-        talk.notices = count - len(messages)
-        if count:
+        if talk.messages or talk.notices:
             yield talk
 
 
 def _meta_message(raw: Mapping[str, object]) -> Message | None:
-    unsent = value_of(raw, "is_unsent") is True or raw.get("type") in (
-        "Subscribe",
-        "Unsubscribe",
-        "Call",
-        "placeholder",
-    )
+    unsent = value_of(raw, "is_unsent") is True or raw.get("type") in _META_UNSAID
     said, sender = str(raw.get("content") or ""), str(value_of(raw, "sender_name"))
-    done = next(
-        (said[len(who) :] for who in (f"{sender} ", f"{sender.partition(' ')[0]} ", "You ") if said.startswith(who)), ""
-    )
+    whose = f"{sender} ", f"{sender.partition(' ')[0]} ", "You "
+    done = next((said[len(who) :] for who in whose if said.startswith(who)), "")
     if unsent or "call_duration" in raw or _META_NOTICE.fullmatch(done) or _REACTED.fullmatch(said):
         return None
-    files = [
-        mark(kind or None, value_of(each, "uri"))
-        for key, kind in _META_FILES.items()
-        for each in list_of(raw.get(key) or [], key)
-    ]
-    files += [mark("sticker", found)] if (found := value_of(raw, "sticker.uri")) else []
-    shared = [str(found) for key in ("share_text", "link") if (found := value_of(raw.get("share"), key))]
+    found = [(kind, each) for key, kind in _META_FILES.items() for each in list_of(raw.get(key) or [], key)]
+    files = [mark(kind or None, value_of(each, "uri")) for kind, each in found]
+    files += [mark("sticker", sticker)] if (sticker := value_of(raw, "sticker.uri")) else []
+    shared = [str(one) for key in ("share_text", "link") if (one := value_of(raw.get("share"), key))]
     message = _META.message(raw, {}, "A message")
     own = "" if (files or shared) and _SENT.match(message.text or "") else message.text or ""
     text = "\n".join([part for part in [own, *shared] if part])
@@ -436,9 +408,7 @@ def _teams(files: Sequence[File], options: Options) -> Iterator[Found]:
             talk.title = name_of(title) or talk.title
             talk.me = [found] if (found := name_of(value.outer.get("userId"))) else []
             for each in listed if isinstance(listed, list) else [raw, *list_of(raw.get("replies") or [], "replies")]:
-                message = _teams_message(mapping_of(each, "A message"), options)
-                talk.notices += message is None
-                talk.messages += [message] if message is not None else []
+                talk.add(_teams_message(mapping_of(each, "A message"), options))
     yield from talks.values()
 
 
@@ -449,11 +419,8 @@ def _teams_message(raw: Mapping[str, object], options: Options) -> Message | Non
     message = _TEAMS.mapped(options.names).message(raw, options.roles, "A message")
     text, sender = message.text, raw.get("from")
     is_html = str(value_of(raw, "body.content_type")).lower() == "html" or kind.startswith("richtext")
-    listed = [
-        each
-        for each in list_of(raw.get("attachments") or [], "attachments")
-        if value_of(each, "content_type") != "messageReference"
-    ]
+    attached = list_of(raw.get("attachments") or [], "attachments")
+    listed = [each for each in attached if value_of(each, "content_type") != "messageReference"]
     cards = [card for each in listed if (card := _card(each)) is not None]
     said = [plain_html(text) if text and is_html else text or "", *cards]
     return replace(
@@ -473,15 +440,9 @@ def _card(attachment: object) -> str | None:
         whole = json.loads(content) if isinstance(content, str) else content
     except ValueError:
         raise bad_item("A card of a message is no JSON.") from None
-    found = [
-        text for level in levels_of([whole]) for each in level if isinstance(each, dict) for text in _card_texts(each)
-    ]
-    return "\n".join(found)
-
-
-def _card_texts(part: Mapping[str, object]) -> list[str]:
-    shown = [part.get(key) for key in ("title", "subtitle", "text", "value")]
-    return [each for each in shown if isinstance(each, str) and each.strip()]
+    parts = [each for level in levels_of([whole]) for each in level if isinstance(each, dict)]
+    shown = [part.get(key) for part in parts for key in ("title", "subtitle", "text", "value")]
+    return "\n".join(each for each in shown if isinstance(each, str) and each.strip())
 
 
 # Tables
@@ -499,14 +460,13 @@ def _imessage(files: Sequence[File], options: Options) -> Iterator[Found]:
         for number, row in enumerate(file.rows(), start=1):
             name = row.get("Chat Session") or file.stem
             talk = talks.setdefault(name, Talk(number, f"imessage-{name}", [], name, "imessage", people=True))
-            kind = row.get("Type", "")
-            if kind == "Notification":
-                talk.notices += 1
+            if row.get("Type") == "Notification":
+                talk.add(None)
                 continue
             message = fields.message(row, options.roles, f"Row {number}")
             attached = row.get("Attachment")
             files_ = [mark((row.get("Attachment type") or "").lower(), attached)] if attached else []
-            talk.messages.append(replace(message, files=files_, mine=kind == "Outgoing"))
+            talk.add(replace(message, files=files_, mine=row.get("Type") == "Outgoing"))
     yield from talks.values()
 
 
@@ -521,8 +481,7 @@ _LATER = re.compile(r"Edited .* later: (?P<text>.*)")
 
 
 def _imessage_text(files: Sequence[File], options: Options) -> Iterator[Found]:
-    """Messages of imessage-exporter's txt: time, sender and lines, parted by empty lines; replies are also under the
-    message that they answer, indented."""
+    """Time, sender and lines, parted by empty lines; replies are also under their message, indented."""
     for position, file in enumerate(files, start=1):
         talk = Talk(position, f"imessage-{file.stem}", [], file.stem, "imessage", people=True)
         blocks: list[tuple[str, list[str]]] = []
@@ -530,7 +489,7 @@ def _imessage_text(files: Sequence[File], options: Options) -> Iterator[Found]:
         for line in file.lines():
             found = _EXPORTED.fullmatch(line) if empty else None
             if found and found["more"]:
-                talk.notices += 1
+                talk.add(None)
             elif found:
                 blocks.append((found["time"], []))
             elif blocks and not line.startswith("    "):
@@ -543,18 +502,14 @@ def _imessage_text(files: Sequence[File], options: Options) -> Iterator[Found]:
             paths = [line for line in said if _PATH.fullmatch(line)]
             words = later[-1:] or [line for line in said if line not in paths]
             mine, files_ = sender == "Me", [mark(None, path) for path in paths]
-            talk.messages.append(
-                Message("\n".join(words).strip(), speaker=None if mine else sender, time=time, mine=mine,
-                        edited=bool(later), files=files_)
-            )  # fmt: skip
+            speaker, text = None if mine else sender, "\n".join(words).strip()
+            talk.add(Message(text, speaker=speaker, time=time, mine=mine, edited=bool(later), files=files_))
         yield talk
 
 
 def _csv(files: Sequence[File], options: Options) -> Iterator[Found]:
     """Rows of messages in a table whose columns have usual names, or those of --map."""
-    return History(options).read(
-        (Value(number, row) for file in files for number, row in enumerate(file.rows(), start=1))
-    )
+    return History(options).read(Value(at, row) for file in files for at, row in enumerate(file.rows(), start=1))
 
 
 def _columns(text: str) -> set[str]:
@@ -574,7 +529,6 @@ def _begins_csv(text: str) -> bool:
     )
 
 
-_META_MARKS = ("participants messages.sender_name messages.timestamp_ms",)
 _META_FILES_OF = r"(^|/)messages/(?!.*(autofill|secret_conv|device|stickers)).*\.json$"
 CHATS = (
     Format("whatsapp", "WhatsApp's exported chat", _whatsapp, begins=_begins_whatsapp),
@@ -591,7 +545,8 @@ CHATS = (
     Format("messenger", "Messenger's messages", _meta,
            ("participants messages.senderName messages.isUnsent", "participants messages.senderName threadName"),
            has=rf"(facebook|messenger).*{_META_FILES_OF.removeprefix('(^|/)')}", files=_META_FILES_OF),
-    Format("instagram", "Instagram's messages", _meta, _META_MARKS, has=r"(^|/)messages/inbox/", files=_META_FILES_OF),
+    Format("instagram", "Instagram's messages", _meta, ("participants messages.sender_name messages.timestamp_ms",),
+           has=r"(^|/)messages/inbox/", files=_META_FILES_OF),
     Format("teams", "messages of Microsoft Teams", _teams,
            ("value.messageType value.body.content", "messageType body.content createdDateTime",
             "messages.messageType messages.body.content messages.createdDateTime",

@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from hashlib import sha256
 from itertools import chain
 from zoneinfo import ZoneInfo
@@ -41,7 +40,6 @@ from memforest_core.ingest.formats.file_items import (
     list_of,
     mapping_of,
     name_of,
-    refusable,
     session_of,
     turns_of,
 )
@@ -177,8 +175,9 @@ def mem0(values: Iterable[Value | Refused], owner: str | None) -> Iterator[Item]
 
 
 _SESSION = re.compile(r"session_(\d+)")
-_LOCOMO_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
-_LONGMEMEVAL_TIMES = ("%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d")
+_TIMES = (
+    "%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d"
+)  # fmt: skip
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
 _LOCOMO = replace(NONE, text="text", id="dia_id", speaker="speaker", metadata="img_url blip_caption")
 _LONGMEMEVAL = replace(NONE, text="content", role="role", metadata="has_answer")
@@ -197,28 +196,27 @@ def _said(fields: Fields, raw: object, where: str, id: str | None = None, role: 
 def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
     """The session of a conversation; one without an id is named by its content."""
     conversation = mapping_of(value.content, "A conversation")
-    turns: list[TurnInput] = []
-    for number, raw in enumerate(
-        list_of(conversation.get("conversations", conversation.get("items")), "conversations"), start=1
-    ):
-        turns += _said(_SHAREGPT, raw, f"Turn {number}")
+    raws = list_of(conversation.get("conversations", conversation.get("items")), "conversations")
+    turns = [turn for at, raw in enumerate(raws, start=1) for turn in _said(_SHAREGPT, raw, f"Turn {at}")]
     name = name_of(conversation.get("id")) or f"sharegpt-{sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
     yield session_of(value.position, owner, name, turns)
 
 
-def _dated(
-    position: int, owner: str, session: str, turns: list[TurnInput], written: object, forms: Iterable[str], example: str
-) -> Item:
-    """A session that began at a time without a zone, in one of these forms of ``strptime``. Raises InvalidInput."""
+def _dated(position: int, owner: str, session: str, said: Iterable[TurnInput], written: object, example: str) -> Item:
+    """A session that began at a time without a zone; one that can't be read is refused as a whole."""
+    try:
+        turns = list(said)
+    except InvalidInput as error:
+        return Refused(position, error, session)
     if not turns:
         return Wordless(position, session)
-    for form in forms:
+    for form in _TIMES:
         try:
             began = datetime.strptime(str(written).strip(), form)  # noqa: DTZ007 - the file names no zone
         except ValueError:
             continue
         return Converted(position, owner, session, turns, began.isoformat())
-    raise bad_item(f"{str(written)!r:.40} is no time such as {example!r}.")
+    return Refused(position, bad_item(f"{str(written)!r:.40} is no time such as {example!r}."), session)
 
 
 def locomo(value: Value, owner: str | None) -> Iterator[Item]:
@@ -234,29 +232,24 @@ def locomo(value: Value, owner: str | None) -> Iterator[Item]:
     for key in (one[0] for one in sorted(found, key=lambda one: int(one[1]))):
         # Samples of one owner have sessions of the same names.
         session = key if owner is None else f"{name}/{key}"
-        make = partial(_locomo_session, value.position, owner or name, session, key, conversation)
-        yield refusable(value.position, session, make)
+        written = conversation.get(f"{key}_date_time")
+        said = _locomo_turns(key, conversation[key], dated=bool(written))
+        yield _dated(value.position, owner or name, session, said, written, "1:56 pm on 8 May, 2023")
 
 
-def _locomo_session(position: int, owner: str, session: str, key: str, conversation: Mapping[str, object]) -> Item:
-    turns: list[TurnInput] = []
-    for number, raw in enumerate(list_of(conversation[key] or [], key), start=1):
-        turns += _locomo_turn(key, number, raw)
-    written = conversation.get(f"{key}_date_time")
-    if turns and not written:
-        raise bad_item(f"{key} has no {key}_date_time.")
-    return _dated(position, owner, session, turns, written, _LOCOMO_TIMES, "1:56 pm on 8 May, 2023")
-
-
-def _locomo_turn(key: str, number: int, raw: object) -> list[TurnInput]:
-    where = f"Turn {number} of {key}"
-    turn = mapping_of(raw, where)
-    if name_of(turn.get("speaker")) is None:
-        raise bad_item(f"{where} has no speaker.")
-    text, caption = str(turn.get("text") or "").strip(), str(turn.get("blip_caption") or "").strip()
-    if caption:
-        text = f"{text} [shares {caption}]".strip()
-    return _said(_LOCOMO, {**turn, "text": text}, where, f"D{key.removeprefix('session_')}:{number}", "user")
+def _locomo_turns(key: str, session: object, *, dated: bool) -> Iterator[TurnInput]:
+    for number, raw in enumerate(list_of(session or [], key), start=1):
+        where = f"Turn {number} of {key}"
+        turn = mapping_of(raw, where)
+        if name_of(turn.get("speaker")) is None:
+            raise bad_item(f"{where} has no speaker.")
+        text, caption = str(turn.get("text") or "").strip(), str(turn.get("blip_caption") or "").strip()
+        if caption:
+            text = f"{text} [shares {caption}]".strip()
+        made = _said(_LOCOMO, {**turn, "text": text}, where, f"D{key.removeprefix('session_')}:{number}", "user")
+        if made and not dated:
+            raise bad_item(f"{key} has no {key}_date_time.")
+        yield from made
 
 
 def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
@@ -278,16 +271,14 @@ def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
         used.add(name)
         # Histories of one owner share sessions, with other dates.
         session = name if owner is None else f"{id_}/{name}"
-        make = partial(_longmemeval_session, value.position, owner or id_, session, name, date, turns)
-        yield refusable(value.position, session, make)
+        day = _WEEKDAY.sub(" ", str(date))
+        said = _longmemeval_turns(name, turns)
+        yield _dated(value.position, owner or id_, session, said, day, "2023/05/30 (Tue) 23:40")
 
 
-def _longmemeval_session(position: int, owner: str, session: str, name: str, date: object, raw: object) -> Item:
-    turns: list[TurnInput] = []
-    for number, one in enumerate(list_of(raw, "A session"), start=1):
-        turns += _said(_LONGMEMEVAL, one, f"Turn {number}", f"{name}:{number}")
-    day = _WEEKDAY.sub(" ", str(date))
-    return _dated(position, owner, session, turns, day, _LONGMEMEVAL_TIMES, "2023/05/30 (Tue) 23:40")
+def _longmemeval_turns(name: str, session: object) -> Iterator[TurnInput]:
+    for number, raw in enumerate(list_of(session, "A session"), start=1):
+        yield from _said(_LONGMEMEVAL, raw, f"Turn {number}", f"{name}:{number}")
 
 
 def _of_owner(read: Callable[[Value, str | None], Iterable[Item]]) -> Reader:
@@ -300,25 +291,13 @@ def _mem0(files: Sequence[File], options: Options) -> Iterator[Item]:
 
 DATASETS = (
     Format("locomo", "LoCoMo's data set", _of_owner(locomo), ("conversation.session_1", "qa conversation", "qa")),
-    Format(
-        "longmemeval",
-        "LongMemEval's data set",
-        _of_owner(longmemeval),
-        ("haystack_sessions", "question_id haystack_dates"),
-    ),
-    Format(
-        "sharegpt",
-        "ShareGPT's conversations",
-        _of_owner(sharegpt),
-        ("conversations.from conversations.value", "items.from items.value"),
-    ),
+    Format("longmemeval", "LongMemEval's data set", _of_owner(longmemeval),
+           ("haystack_sessions", "question_id haystack_dates")),
+    Format("sharegpt", "ShareGPT's conversations", _of_owner(sharegpt),
+           ("conversations.from conversations.value", "items.from items.value")),
     Format("mem0", "mem0's memories", _mem0, ("memory", "results.memory", "memories.memory", "results relations")),
-    Format(
-        "openai",
-        "ChatGPT's data export",
-        _of_owner(chatgpt),
-        ("mapping current_node", "mapping title", "conversation_id current_node"),
-        has=r"(^|/)conversations(-\d+)?\.json$ (^|/)(user|chat\.html|message_feedback|shared_conversations)\b",
-        files=r"(^|/)conversations(-\d+)?\.json$",
-    ),
-)
+    Format("openai", "ChatGPT's data export", _of_owner(chatgpt),
+           ("mapping current_node", "mapping title", "conversation_id current_node"),
+           has=r"(^|/)conversations(-\d+)?\.json$ (^|/)(user|chat\.html|message_feedback|shared_conversations)\b",
+           files=r"(^|/)conversations(-\d+)?\.json$"),
+)  # fmt: skip

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -217,7 +218,7 @@ def _of_zip(archive: zipfile.ZipFile, name: str, depth: int = 1) -> Iterator[Fil
                     f"{path.with_suffix('')}/{file.name}", file.size, _nested(archive, info, file.name), None, name
                 )
             continue
-        yield File(str(path), info.file_size, lambda info=info: archive.open(info), None, name)  # type: ignore[misc]
+        yield File(str(path), info.file_size, partial(archive.open, info), None, name)
 
 
 def _nested(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Callable[[], IO[bytes]]:

@@ -88,13 +88,12 @@ NUMERIC_TIME = (
 )
 """A date in numbers with a time of day, as clocks of many countries write it. Every repetition has a bound."""
 _NUMERIC = re.compile(NUMERIC_TIME)
+_CLOCKS = ("%I:%M:%S %p", "%I:%M %p", "%H:%M:%S", "%H:%M")
 _FORMS = (
-    "%b %d %Y %I:%M:%S %p", "%b %d %Y %I:%M %p", "%b %d %Y %H:%M:%S", "%b %d %Y %H:%M",
-    "%B %d %Y %I:%M:%S %p", "%B %d %Y %I:%M %p", "%B %d %Y %H:%M:%S", "%B %d %Y %H:%M",
-    "%d %b %Y %H:%M:%S", "%d %b %Y %H:%M", "%d %B %Y %H:%M:%S", "%d %B %Y %H:%M", "%d %b %Y %I:%M %p",
-    "%d %B %Y %I:%M %p", "%a %b %d %Y %H:%M:%S GMT%z", "%a %b %d %H:%M:%S %z %Y", "%Y-%m-%d@%Hh%Mm%Ss",
-    "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p",
-)  # fmt: skip
+    *(f"{day} {clock}" for day in ("%b %d %Y", "%B %d %Y", "%d %b %Y", "%d %B %Y") for clock in _CLOCKS),
+    *("%a %b %d %Y %H:%M:%S GMT%z", "%a %b %d %H:%M:%S %z %Y", "%Y-%m-%d@%Hh%Mm%Ss"),
+    *("%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p"),
+)
 """Times written with words, without commas and "at"."""
 _ZONES = {"UTC": 0, "GMT": 0, "PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4}
 _ZONE = re.compile(rf"\s+({'|'.join(_ZONES)})$")

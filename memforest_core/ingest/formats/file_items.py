@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -94,14 +94,6 @@ def session_of(
     if owner is None:
         raise InvalidInput("Give --owner: the session does not say whose it is.", code="missing_owner")
     return Converted(position, owner, name, turns, started_at) if turns else Wordless(position, name)
-
-
-def refusable(position: int, session: str, make: Callable[[], Item]) -> Item:
-    """The session that ``make`` makes; one that can't be converted is refused as a whole."""
-    try:
-        return make()
-    except InvalidInput as error:
-        return Refused(position, error, session)
 
 
 def turns_of(

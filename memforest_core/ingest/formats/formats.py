@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,32 +48,14 @@ OWN_LINES = "jsonl"
 """Our own format, one session a line."""
 _OWN = (
     Format(OWN_LINES, "MemForest's own lines", _own_lines, ("turns", "session_id turns", "session_id turns owner")),
-    Format(
-        "langchain",
-        "LangChain's messages",
-        _history,
-        ("lc", "data.content type", "type=human content", "type=ai content", "message.data.content message.type"),
-        maps=True,
-    ),
-    Format(
-        "history",
-        "a chatbot's own history",
-        _history,
-        (
-            "messages",
-            "sessions",
-            "content",
-            "message",
-            "messages.content",
-            "messages.text",
-            "text from",
-            "text author",
-            "role",
-        ),
-        maps=True,
-    ),
+    Format("langchain", "LangChain's messages", _history,
+           ("lc", "data.content type", "type=human content", "type=ai content", "message.data.content message.type"),
+           maps=True),
+    Format("history", "a chatbot's own history", _history,
+           ("messages", "sessions", "content", "message", "messages.content", "messages.text", "text from",
+            "text author", "role"), maps=True),
     Format("sqlite", "a SQLite file of messages", _sqlite, maps=True),
-)
+)  # fmt: skip
 FORMATS: dict[str, Format] = {each.name: each for each in (*_OWN, *DATASETS, *CHATS, *PRODUCTS)}
 """All formats by their names."""
 
@@ -137,13 +120,10 @@ class Chosen:
 def chosen(files: Sequence[File], named: str | None) -> Chosen:
     """The format of a file, or of a folder or zip: by the names in it, else by what its files begin with. Raises
     InvalidInput for an unknown one, for none, and for several."""
-    import re
-
-    if named is not None and named not in FORMATS:
-        raise InvalidInput(
-            f"--format knows no {named!r:.40}: give one of {', '.join(sorted(FORMATS))}.", code="unknown_format"
-        )
-    given = FORMATS[named] if named is not None else None
+    given = FORMATS.get(named) if named is not None else None
+    if named is not None and given is None:
+        said = f"--format knows no {named!r:.40}: give one of {', '.join(sorted(FORMATS))}."
+        raise InvalidInput(said, code="unknown_format")
     if len(files) == 1 and not files[0].archive:
         return Chosen(given or recognized(files[0]), files)
     found = given if given is not None and given.has else of_names(files, FORMATS) if given is None else None

@@ -24,7 +24,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.api_messages import Conversation
 from memforest_core.ingest.formats.fields import one_name, value_of
 from memforest_core.ingest.formats.file_items import Item, Refused, Value, bad_item, list_of, mapping_of, name_of
-from memforest_core.ingest.formats.talks import MAPPED, ROLES, USUAL, Fields, Message, Options, Talk
+from memforest_core.ingest.formats.talks import MAPPED, ROLES, USUAL, Message, Options, Talk
 
 _ROLE = "role:"
 _SESSION_IDS = "session_id conversation_id chat_id thread_id channel_id"
@@ -42,7 +42,10 @@ TABLES: Mapping[str, str] = {
     "messages": "messages message chat_messages message_store chat_history history turns",
     "sessions": "sessions session conversations conversation chats threads",
 }
-_OF_MESSAGES = ("id", "role", "text", "time", "speaker_id", "speaker", "session")
+_OF_MESSAGES: Mapping[str, str] = {
+    "session": NAMES["session"],
+    **{what: str(getattr(USUAL, what)) for what in ("id", "role", "text", "time", "speaker_id", "speaker")},
+}
 
 
 def parse_map(given: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -71,7 +74,6 @@ class History:
     """How a history is read: the names and roles of the caller go before the usual ones."""
 
     options: Options
-    usual: Fields = USUAL
 
     def read(self, values: Iterable[Value | Refused]) -> Iterator[Talk | Item]:
         """A conversation for each. Rows of messages are held until the end: they come in any order."""
@@ -144,7 +146,7 @@ class History:
     def messages(self, raw: Mapping[str, object], where: str) -> list[Message]:
         """A message of the usual fields; one in a form of a chat API, also as JSON in the content of a row, is read as
         such: a tool's result is a message of its own. Raises InvalidInput."""
-        fields = self.usual.mapped(self.options.names)
+        fields = USUAL.mapped(self.options.names)
         inner = value_of(raw, fields.text)
         if isinstance(inner, str) and inner.lstrip().startswith("{") and value_of(raw, "role") is None:
             try:
@@ -157,9 +159,8 @@ class History:
             return [fields.message(raw, self.options.roles, where)]
         said = Conversation()
         said.add(raw, where)
-        outer = fields.message(
-            {name: value for name, value in raw.items() if name not in _SAID}, self.options.roles, where
-        )
+        unsaid = {name: value for name, value in raw.items() if name not in _SAID}
+        outer = fields.message(unsaid, self.options.roles, where)
         for message in said.messages:
             message.role = message.role or outer.role
             message.time = outer.time if message.time is None else message.time
@@ -176,9 +177,8 @@ def _of_api(raw: Mapping[str, object]) -> bool:
     structured = isinstance(raw.get("content"), list | dict) or isinstance(raw.get("parts"), list)
     called = any(raw.get(name) for name in ("tool_calls", "function_call", "toolInvocations", "additional_kwargs"))
     wrapped = isinstance(raw.get("data"), dict) or isinstance(raw.get("kwargs"), dict)
-    return (
-        structured or called or wrapped or ("role" not in raw and isinstance(raw.get("type"), str) and "content" in raw)
-    )
+    typed = "role" not in raw and isinstance(raw.get("type"), str) and "content" in raw
+    return structured or called or wrapped or typed
 
 
 MAGIC = b"SQLite format 3\x00"
@@ -222,12 +222,8 @@ def _database_sessions(connection: sqlite3.Connection, history: History) -> Iter
         found = connection.execute(f"SELECT * FROM {_quoted(sessions)}")  # noqa: S608 - a quoted name
         infos = {name_of(row[key]): dict(row) for row in found}
     columns = _columns(connection, table)
-    usual = {"session": NAMES["session"]}
     # One that the caller named and that is missing is an error.
-    known = {
-        what: _column(what, usual.get(what) or str(getattr(history.usual, what)), mapped, columns)
-        for what in _OF_MESSAGES
-    }
+    known = {what: _column(what, names, mapped, columns) for what, names in _OF_MESSAGES.items()}
     for what, option in (("session", "session"), ("text", "content")):
         if known[what] is None:
             raise _unreadable(f"table {table} has no column of the {option}: give --map {option}=COLUMN")

@@ -97,6 +97,13 @@ class Talk:
     people: bool = False
     """People talk to each other: the owner must be known by name."""
 
+    def add(self, message: Message | None) -> None:
+        """Add what somebody said; None is a notice."""
+        if message is None:
+            self.notices += 1
+        else:
+            self.messages.append(message)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -128,7 +135,6 @@ class Fields:
     )
     speaker_id: str = "speaker_id author_id sender_id user_id from_id author.id sender.id user.id from.id uid"
     role: str = "role sender_role author.role sender.role message.role sender_type author_type sender author from type"
-    roles: Mapping[str, str] = field(default_factory=lambda: ROLES)
     time: str = (
         "timestamp timestamp_ms created_at create_time created sent_at send_date send_time date_time sent_time time"
         " date ts datetime created_date date_created occurred_at inserted_at message_time"
@@ -149,7 +155,7 @@ class Fields:
         """A message of these fields; ``roles`` are the caller's. Raises InvalidInput for content of no known form."""
         named = self._role(raw, roles)
         speaker = value_of(raw, self.speaker)
-        if isinstance(speaker, str) and named is not None and squeezed(speaker) in self.roles:
+        if isinstance(speaker, str) and named is not None and squeezed(speaker) in ROLES:
             speaker = None  # the role's name
         person = value_of(raw, self.speaker_id)
         if named not in (None, "user") and self.speaker_id == USUAL.speaker_id and value_of(raw, "speaker_id") is None:
@@ -177,7 +183,7 @@ class Fields:
             if given is None or isinstance(given, Mapping | list):
                 continue
             value = str(given).strip().lower()
-            if found := roles.get(value) or self.roles.get(value) or ("assistant" if _MODEL.fullmatch(value) else None):
+            if found := roles.get(value) or ROLES.get(value) or ("assistant" if _MODEL.fullmatch(value) else None):
                 return found
         return roles.get("")
 
@@ -296,12 +302,9 @@ SHOWN = 3
 MAX_REFUSED = 1_000
 _WORDS = re.compile(r"([a-z])(?=[A-Z])")
 _WANTED = {
-    "sender": (
-        "speaker",
-        re.compile(r"author|sender|from|user|name|speaker|role|who|nick|(?:^|_)(?:by|as)(?:$|_)", re.I),
-    ),
-    "time": ("time", re.compile(r"time|date|created|sent|stamp|when|(?:^|_)(?:ts|at|on)(?:$|_)", re.I)),
-    "body": ("content", re.compile(r"text|body|content|message|msg|value|markup|said|words", re.I)),
+    "sender": ("speaker", r"author|sender|from|user|name|speaker|role|who|nick|(?:^|_)(?:by|as)(?:$|_)"),
+    "time": ("time", r"time|date|created|sent|stamp|when|(?:^|_)(?:ts|at|on)(?:$|_)"),
+    "body": ("content", r"text|body|content|message|msg|value|markup|said|words"),
 }
 """What is requested with --map, and what the names that it is likely under have in them."""
 
@@ -311,7 +314,7 @@ def unread_sentence(findings: Findings, what: str, role_name: str = "role", coun
     option, likely = _WANTED[what]
     example = findings.examples.get(what, {})
     paths = [path for path, leaf in leaves(example) if isinstance(leaf, str | int | float)]
-    near = [path for path in paths if likely.search(_WORDS.sub(r"\1_", path))]
+    near = [path for path in paths if re.search(likely, _WORDS.sub(r"\1_", path), re.I)]
     total = max(findings.messages, findings.turns)
     said = f"{count or findings.unread[what]} of {total} messages have no {what} that I can read"
     role = value_of(example, role_name)
@@ -362,21 +365,11 @@ class Sessions:
             return [Wordless(talk.position, name)]
         if talk.title:
             turns[0]["metadata"] = {"title": talk.title, **turns[0].get("metadata", {})}
-        started = self._moment(talk.started)
-        begun = None if started is None else started.isoformat()
+        begun = _stamp(self._moment(talk.started))
         channel = talk.channel[:MAX_CHANNEL_CHARS] if talk.channel else None
         most = TurnLimits().max_turns
-        return [
-            Converted(
-                talk.position,
-                owner,
-                name if not at else f"{name}#{at // most + 1}",
-                turns[at : at + most],
-                begun,
-                channel=channel,
-            )
-            for at in range(0, len(turns), most)
-        ]
+        parts = {f"{name}#{at // most + 1}" if at else name: turns[at : at + most] for at in range(0, len(turns), most)}
+        return [Converted(talk.position, owner, part, said, begun, channel=channel) for part, said in parts.items()]
 
     def _moment(self, given: object) -> datetime | None:
         """A time that can be stored."""
@@ -431,8 +424,7 @@ class Sessions:
             if speaker and not message.mine:
                 findings.mine_ids.add(speaker)
             named, speaker = named or self._options.me or None, owner
-        stamp = None if moment is None else moment.isoformat()
-        made = turns_of(role, text, id=own, metadata=metadata, timestamp=stamp, name=named)
+        made = turns_of(role, text, id=own, metadata=metadata, timestamp=_stamp(moment), name=named)
         return made if speaker is None else [{**turn, "speaker_id": speaker} for turn in made]
 
 
@@ -440,15 +432,15 @@ def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
+def _stamp(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
 def _listed(findings: Findings) -> str:
     counts = findings.speakers + findings.mine
     names = sorted(findings.persons | set(findings.mine), key=lambda name: (-counts[name], name))
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return ", ".join(f"{name} ({counts[name]})" for name in names[:20]) + more
-
-
-def _is_there(name: str, findings: Findings) -> bool:
-    return findings.mine.total() > 0 or name.casefold() in {each.casefold() for each in findings.persons}
 
 
 def warnings_of(findings: Findings, options: Options) -> list[str]:
@@ -467,10 +459,11 @@ def warnings_of(findings: Findings, options: Options) -> list[str]:
     (_, name), most = next(iter(findings.names.most_common(1)), (("", ""), 0))
     if most > 1:
         said.append(f"{most} conversations are called {name!r:.80}: those that differ from the first are refused")
-    if options.me and findings.turns and not _is_there(options.me, findings):
+    known = {name.casefold() for name in findings.persons}
+    if options.me and findings.turns and not findings.mine and options.me.casefold() not in known:
         sentence = f"Nobody is called {options.me!r:.80}: speakers are {_listed(findings)}"
         parts = set(options.me.casefold().split())
-        if any(parts & set(name.casefold().split()) for name in findings.persons):
+        if any(parts & set(name.split()) for name in known):
             raise InvalidInput(f"{sentence}.", code="unknown_me")
         said.append(sentence)
     missing = [what for what in options.names if what in MAPPED and what not in findings.mapped]

@@ -25,10 +25,13 @@ RECALLING = frozenset({"SessionStart", "UserPromptSubmit"})
 
 _NOTICE = "agent-turn-complete"
 """The type of what Codex gives to the program of its setting ``notify``."""
-_CODEX_ROLES = {  # items since version 0.171 at the latest, and the events of earlier ones
-    **dict.fromkeys(("UserMessage", "user_message"), "user"),
-    **dict.fromkeys(("AgentMessage", "agent_message"), "assistant"),
+_CODEX_ROLES = {
+    "UserMessage": "user",
+    "user_message": "user",
+    "AgentMessage": "assistant",
+    "agent_message": "assistant",
 }
+"""Of items since version 0.171 at the latest, and of the events of earlier ones."""
 
 
 class Agent(StrEnum):
