@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from memforest_core.assistant.topics.records import Topic
+from memforest_core.domain.text import clipped
 from memforest_core.errors import InvalidInput
 from memforest_core.service.explorer.charts import Year, sparkline, year_of
 from memforest_core.service.explorer.finding_rows import FindingRows, TopicText
@@ -18,6 +20,8 @@ SIZES = 4
 WEEKS_SHOWN = 53
 SPARKS = 24
 """Steps of a topic's line of activity."""
+SMALL, QUOTED_CHARS = 10, 60
+"""Facts of a topic that one of its sentences may stand for, and how much of it is shown."""
 KEY_WORDS = "terms"
 """How a title was made that is a list of key words."""
 
@@ -94,13 +98,26 @@ def named(rows: FindingRows, owner: str, topics: Sequence[Topic]) -> list[NamedT
 
 
 def _title(topic: Topic, text: TopicText | None, names: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """A title, and key words where it is not one: nothing is invented. Speakers' names tell nothing of a topic."""
+    """A title, and key words where it is not one: nothing is invented. Speakers' names tell nothing of a topic.
+
+    Without a chat model it is the domain, else the names of things among the key words, else a sentence of a small
+    topic, in quotes, else key words."""
     if text is None or text.source != KEY_WORDS:
         return topic.title, ()
     every = topic.title.split(", ")
     words = [word for word in every if word.casefold() not in {*names, text.label.casefold()}] or every
-    title, rest = (text.label, words) if text.label else (", ".join(words[:2]), words[2:])
-    return title[:1].upper() + title[1:], tuple(rest)
+    things = [
+        word for word in words if word[:1].isupper() and re.search(rf"(?<=[\w,] ){re.escape(word)}\b", text.summary)
+    ]
+    first = text.summary.strip().partition("\n")[0]
+    if text.label:
+        title = text.label
+    elif not things and topic.facts <= SMALL and first:
+        head = clipped(first, QUOTED_CHARS)
+        title = f"“{head}{'…' if head != first else ''}”"
+    else:
+        title = ", ".join((things or words)[:2])
+    return title[:1].upper() + title[1:], tuple(word for word in words if word not in title.split(", "))
 
 
 def _year(turns: Mapping[date, int], wanted: str | None) -> Year:
