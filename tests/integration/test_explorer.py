@@ -252,6 +252,20 @@ def test_a_corrected_fact_says_what_it_is_now(stack: Stack, admin: httpx.Client)
     assert "Bob lived in Reno." in page
 
 
+def test_the_day_of_a_fact_is_that_of_its_owners_time_zone_and_as_coarse_as_it_was_said(
+    stack: Stack, admin: httpx.Client
+) -> None:
+    stack.execute("UPDATE memforest.forest SET time_zone = 'Pacific/Auckland' WHERE owner = 'bob'")
+    turns = said("I moved to Oslo on May 5, 2023.", "I moved to Lisbon in March 2024.", start=1_740_000_000)
+    stack.memory.client.enqueue("bob", "dates", turns)
+    stack.drive()
+
+    for words, day in (("Oslo", "5 May 2023"), ("Lisbon", "March 2024")):
+        fact = href("/fact", owner="bob", fact=fact_of(stack, "bob", words))
+        assert f"<dt>When (Pacific/Auckland)</dt><dd>{day}</dd>" in admin.get(fact).text
+        assert f'class="span">{day}</td>' in admin.get("/facts?owner=bob").text
+
+
 def test_a_pin_is_set_and_taken_back(stack: Stack, admin: httpx.Client) -> None:
     fact = fact_of(stack, "bob", "Davis")
     for form, pinned in (({}, True), ({"pinned": "1"}, False)):

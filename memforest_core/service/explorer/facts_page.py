@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.pages import from_cursor, page_of
@@ -38,7 +39,16 @@ def facts(visit: Visit) -> Outcome:
         people, attributes = rows.subjects(forest.id), rows.attributes(forest.id)
     page = page_of(found, FACTS, lambda row: fact_of(row, sources), lambda row: [row.seq])
     more = href("/facts", owner=owner, cursor=page.cursor, **chosen) if page.cursor else None
-    values = {"owner": owner, "tab": "/facts", "facts": page, "more": more, "chosen": chosen, "words": words}
+    zone = ZoneInfo(forest.time_zone)
+    values = {
+        "owner": owner,
+        "zone": zone,
+        "tab": "/facts",
+        "facts": page,
+        "more": more,
+        "chosen": chosen,
+        "words": words,
+    }
     counts = {"hidden": hidden, "plain": plain, "people": people, "attributes": attributes, "searched": SEARCHED_FACTS}
     return Shown("facts.html", {**values, **counts})
 

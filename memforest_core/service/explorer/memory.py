@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 from memforest_core.client.handles import Operation
 from memforest_core.domain.ids import TreeId
@@ -15,6 +16,7 @@ from memforest_core.service.explorer.drawing import proportions
 from memforest_core.service.explorer.finding_rows import FindingRows
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
+from memforest_core.store.owners import known as known_forest
 
 DAYS = 10
 
@@ -116,7 +118,7 @@ def fact(visit: Visit) -> Outcome:
     found = reading.fact(tenant, owner, visit.needed("fact"))
     newer = None if found.superseded_by is None else reading.fact(tenant, owner, found.superseded_by)
     with ExplorerRows.opened(visit.memory.services.engine, tenant) as rows:
-        said = rows.saying(found.id, SAYING_TURNS)
+        said, forest = rows.saying(found.id, SAYING_TURNS), known_forest(rows.find_forest(owner), owner)
     return Shown(
         "fact.html",
         {
@@ -124,6 +126,7 @@ def fact(visit: Visit) -> Outcome:
             "fact": found,
             "newer": newer,
             "said": said,
+            "zone": ZoneInfo(forest.time_zone),
             "may_correct": visit.may("lifecycle.correct", owner=owner),
             "may_forget": visit.may("lifecycle.forget", owner=owner),
         },

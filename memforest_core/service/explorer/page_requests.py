@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import cache
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -16,7 +16,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from memforest_core import __version__
 from memforest_core.client.api import MemForest
 from memforest_core.client.route_table import ROUTES
+from memforest_core.domain.evidence import day_label
 from memforest_core.domain.rendering import by_rules, one_line
+from memforest_core.domain.times import TimeSpan
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.service.http.endpoints import check_owners, check_scope
 from memforest_core.service.http.problems import Refused
@@ -135,7 +137,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"moment": moment, "day": day, "age": age, "money": money, "number": number, "shortened": shortened}
-    made.filters |= {"around": around, "counted": counted}
+    made.filters |= {"around": around, "counted": counted, "dated": dated}
     made.globals |= {"href": href, "version": __version__, "by_rules": by_rules}
     return made
 
@@ -155,6 +157,14 @@ def day(value: datetime | date | None) -> str:
     if value is None:
         return ""
     return f"{value.astimezone(UTC):%Y-%m-%d}" if isinstance(value, datetime) else value.isoformat()
+
+
+WEEKDAY = re.compile(r"\b\w+day (?=\d)")
+
+
+def dated(span: TimeSpan, zone: tzinfo) -> str:
+    """The first day of a span in a time zone, as coarse as it was said, without its weekday."""
+    return WEEKDAY.sub("", day_label(span, zone))
 
 
 def age(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from memforest_core.domain.rendering import PLANNED
 from memforest_core.domain.text import normalize_name
 from memforest_core.recall.states import TimelineState
 from memforest_core.service.explorer.drawing import Axis, Bar
-from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, href, known
+from memforest_core.service.explorer.page_requests import WEEKDAY, Outcome, Shown, Visit, href, known
 from memforest_core.service.explorer.ranges import chosen_range
 
 STATES = 500
@@ -26,7 +25,6 @@ OPEN = 3
 """Subjects whose states are open at first."""
 ROOMY = 30.0
 """A narrower bar has its label next to it."""
-_WEEKDAY = re.compile(r"\b\w+day (?=\d)")
 EVERYBODY = "*"
 
 Chain = tuple[str, str]
@@ -191,8 +189,8 @@ def _when(state: TimelineState, kind: str, zone: ZoneInfo) -> str:
     if kind == "planned" and not state.current:
         first = f"planned for {first}" if known else f"planned, {first}"
     elif kind in ("ended", "corrected"):
-        return _WEEKDAY.sub("", f"{kind}, {first}")
+        return WEEKDAY.sub("", f"{kind}, {first}")
     elif known and state.current:
         first = f"since {first}"
     until = "" if end is None or not end.known else f", until {day_label(end, zone)}"
-    return _WEEKDAY.sub("", first + until)
+    return WEEKDAY.sub("", first + until)
