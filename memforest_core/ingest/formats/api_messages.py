@@ -232,9 +232,7 @@ def _traces(runs: Sequence[tuple[int, Mapping[str, object]]], names: _Names) -> 
         except InvalidInput as error:
             yield Refused(position, error, name)
             continue
-        said = [each.role for each in whole]
-        last = max((at for at, role in enumerate(said) if role == "user"), default=0)
-        history = "assistant" in said[:last] or any(each.role == "assistant" for each in sent)
+        history = any(each.role == "assistant" for each in (*sent, *whole[: _after_user(whole)]))
         open_ = bool(talk.messages) and talk.messages[-1].role == "user"
         _merge(talk.messages, whole, 0 if history else len(talk.messages) - open_)
     yield from talks.values()
@@ -262,16 +260,22 @@ class _Trace:
         for run in steps or ([] if root else roots or self.runs[:1]):
             sent, received = self._sides(run, model)
             times |= {key: each.time for each in received if (key := (each.role, each.text)) not in times}
-            after = max((at for at, each in enumerate(sent) if each.role == "user"), default=-1) if root else -1
-            _merge(inner, [*sent[after + 1 :], *received], len(inner) if self._kind(run) == "tool" else 0)
+            _merge(
+                inner,
+                [*sent[_after_user(sent) if root else 0 :], *received],
+                len(inner) if self._kind(run) == "tool" else 0,
+            )
         if root is None:
             return (self._sides(steps[0], model)[0] if steps else []), inner
         sent, received = self._sides(root, model)
-        state = any(each.role == "user" for each in received)  # all that was said until then
-        whole = received if state else list(sent)
-        start = max((at + 1 for at, each in enumerate(whole) if each.role == "user"), default=0) if state else len(sent)
-        _merge(whole, [each for each in inner if each.role == "tool" or "[called " in (each.text or "")], start)
-        _merge(whole, [] if state else received, start)
+        if at := _after_user(received):  # it has all that was said until then
+            head, received = received[:at], received[at:]
+        else:
+            head = sent
+        whole = list(head)
+        tools = (each for each in inner if each.role == "tool" or "[called " in (each.text or ""))
+        _merge(whole, list(tools), _after_user(head))
+        _merge(whole, received, len(head))
         sent_at = {(each.role, each.text): each.time for each in sent if each.role == "user"}
         return sent, [replace(each, time=(sent_at | times).get((each.role, each.text), each.time)) for each in whole]
 
@@ -310,6 +314,11 @@ def _utc(time: object) -> object:
     return f"{time}Z" if isinstance(time, str) and _NO_ZONE.search(time) else time
 
 
+def _after_user(messages: Sequence[Message]) -> int:
+    """The place behind the user's last message, 0 without one."""
+    return max((at for at, each in enumerate(messages, 1) if each.role == "user"), default=0)
+
+
 def _merge(old: list[Message], new: Sequence[Message], start: int) -> None:
     """Add the new messages that are not among the old ones, in their order, from this place on."""
     for message in new:
@@ -330,7 +339,8 @@ def _same(one: Message, other: Message) -> bool:
 API_MESSAGES = (
     Format("vercel", "messages of Vercel's AI SDK", api_files,
            ("parts.type role id", "messages.parts.type messages.role", "toolInvocations role",
-            "messages.toolInvocations messages.role", "chatId parts role")),
+            "messages.toolInvocations messages.role", "chatId parts role", "role=data id content",
+            "messages.role=data messages.id")),
     Format("gemini-api", "Gemini's contents", api_files,
            ("contents.parts contents.role", "contents.parts.text", "parts.text role=model", "parts.text role")),
     Format("openai-items", "items of OpenAI's Responses, conversations and threads", api_files,

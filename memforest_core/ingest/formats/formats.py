@@ -14,7 +14,7 @@ from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import Item
 from memforest_core.ingest.formats.format_table import Format, Found, each_value, matching, nearest, of_names, shape
 from memforest_core.ingest.formats.history import MAGIC, History, from_sqlite
-from memforest_core.ingest.formats.json_items import line_of, read_lines
+from memforest_core.ingest.formats.json_items import is_broken, line_of, read_lines
 from memforest_core.ingest.formats.products import PRODUCTS
 from memforest_core.ingest.formats.talks import Findings, Options, Sessions, Talk, warnings_of
 
@@ -73,6 +73,9 @@ def formats_of(head: bytes) -> list[Format]:
 
 def _fields(text: str) -> set[str]:
     """The shape of a JSON text; a first line that is broken does not hide the others."""
+    first, _, rest = text.partition("\n")
+    if is_broken(first.encode(), rest.encode()):
+        return shape(rest)
     return shape(text) or (shape(text[text.find("\n{") + 1 :]) if "\n{" in text else set())
 
 

@@ -50,10 +50,11 @@ def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[V
             break
     whole = chain([start], coming)
     position = 0
-    first, end, _ = start.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
+    first, end, rest = start.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
     # An object written over several lines does not end its first with a bracket.
     streamed = names and not end  # a list in one long line is not held as a whole
-    if first.startswith(b"{") and not streamed and (not end or first.rstrip().endswith(b"}")):
+    whole_line = first.startswith(b"{") and (not end or first.rstrip().endswith(b"}"))
+    if (whole_line and not streamed) or is_broken(first, rest):
         for number, raw in enumerate(lines(whole), start=1):
             if raw.strip():
                 # A line's number, or in pages that of the item.
@@ -74,6 +75,12 @@ def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[V
             )
     except InvalidInput as error:
         yield Refused(position + 1, error)
+
+
+def is_broken(first: bytes, rest: bytes) -> bool:
+    """Whether a first line is cut off, or none of JSON, in a file with an object a line."""
+    goes_on = first.startswith(b"[") or first.rstrip().endswith((b"{", b"}", b"[", b"]", b",", b":"))
+    return bool(first.strip()) and not goes_on and rest.lstrip().startswith(b"{")
 
 
 def _parsed(raw: bytes, code: str = "invalid_json") -> object:

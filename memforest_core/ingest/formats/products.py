@@ -15,7 +15,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memforest_core.domain.message_parts import decoded, item_role
@@ -23,8 +23,8 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.agent_lines import HIDDEN_LINES, own_words
 from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
 from memforest_core.ingest.formats.export_files import File
-from memforest_core.ingest.formats.fields import plain_html, squeezed, value_of
-from memforest_core.ingest.formats.file_items import Refused, Value, bad_item, list_of, mapping_of, name_of
+from memforest_core.ingest.formats.fields import plain_html, value_of
+from memforest_core.ingest.formats.file_items import Refused, Value, list_of, mapping_of, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value
 from memforest_core.ingest.formats.talks import Message, Options, Talk, mark, marks
 
@@ -123,7 +123,10 @@ def _with_files(raw: Raw, content: object) -> object:
         {"type": "file", "name": value_of(each, "file_name"), "text": value_of(each, "extracted_content")}
         for each in list_of(raw.get("attachments") or [], "attachments")
     ]
-    return [*(content if isinstance(content, list) else [content or ""]), *files] if files else content
+    parts, text = content if isinstance(content, list) else [content or ""], value_of(raw, "text")
+    worded = content in (None, text) or any(value_of(part, "type") == "text" for part in parts)
+    first = [] if worded or not isinstance(text, str) or "This block is not supported" in text else [text]
+    return [*first, *parts, *files] if first or files else content
 
 
 _CLAUDE = _Chats("chat_messages", "uuid", "name", "content text", "sender", "created_at", message_id="uuid",
@@ -235,23 +238,12 @@ def _sillytavern(log: _Log, raw: Raw, where: str) -> None:
         log.title = log.title or next((message.speaker for message in said if role == "assistant"), None)
 
 
-def _characterai(files: Sequence[File], options: Options) -> Iterator[Found]:
-    """A session for each chat, of all its pages, oldest first."""
-    talks: dict[str | None, Talk] = {}
-
-    def page(value: Value, options: Options) -> Iterator[Talk]:
-        chat = mapping_of(value.content, "A chat")
-        turns = [mapping_of(turn, "A turn") for turn in list_of(chat.get("turns"), "turns")]
-        raws = [{**turn, **_said_in(turn)} for turn in turns]
-        speakers = (name_of(value_of(raw, "author.name")) for raw in raws if value_of(raw, _CAI.role) is not True)
-        name, title = name_of(value_of(chat, _CAI.id)), next(speakers, None)
-        talks.setdefault(name, Talk(value.position, name, [], title)).messages += _CAI.read(raws)
-        return iter(())
-
-    yield from each_value(page)(files, options)
-    for talk in talks.values():
-        talk.messages.sort(key=lambda message: str(message.time or ""))
-        yield talk
+def _characterai(value: Value, options: Options) -> Iterator[Talk]:
+    chat = mapping_of(value.content, "A chat")
+    turns = [mapping_of(turn, "A turn") for turn in list_of(chat.get("turns"), "turns")]
+    raws = [{**turn, **_said_in(turn)} for turn in turns]
+    title = next((name_of(value_of(raw, "author.name")) for raw in raws if value_of(raw, _CAI.role) is not True), None)
+    yield Talk(value.position, name_of(value_of(chat, _CAI.id)), _CAI.read(raws), title)
 
 
 def _said_in(turn: Raw) -> Raw:
@@ -419,27 +411,16 @@ def _packed(text: object) -> Raw | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _facts(product: str, under: str, text: str, session: str, time: str, metadata: str) -> Reader:
-    """A reader of another memory's facts: statements with the time from which they are true, oldest first."""
+def _pages(read: Callable[[Value, Options], Iterable[Talk]], under: str = "") -> Reader:
+    """A reader of pages: what they have of one session is one, oldest first."""
 
     def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
-        talks: dict[str, Talk] = {}
-        for file in files:
-            for value in file.values(under):
-                raw = value.content if isinstance(value, Value) else {}
-                if isinstance(value, Refused) or not isinstance(raw, Mapping):
-                    bad = Refused(value.position, bad_item("A fact is an object."))
-                    yield value if isinstance(value, Refused) else bad
-                    continue
-                if value_of(raw, "state") in ("invalidated", "deleted"):
-                    continue
-                said, ended = value_of(raw, text), value_of(raw, "invalid_at")
-                words = f"{said} (valid until {str(ended)[:10]})" if ended else str(said)
-                made = Message(words if isinstance(said, str) else None, "user", time=value_of(raw, time), raw=raw)
-                made.id = name_of(value_of(raw, "uuid id"))
-                made.metadata = {name: found for name in metadata.split() if (found := value_of(raw, name))}
-                own = name_of(value_of(raw, session)) or name_of(value_of(value.outer, "id")) or product
-                talks.setdefault(own, Talk(value.position, own, [])).messages.append(made)
+        talks: dict[str | None, Talk] = {}
+        for found in each_value(read, under)(files, options):
+            if not isinstance(found, Talk):
+                yield found
+            elif talks.setdefault(found.session, found) is not found:
+                talks[found.session].messages += found.messages
         for talk in talks.values():
             talk.messages.sort(key=lambda message: str(message.time or ""))
             yield talk
@@ -447,7 +428,24 @@ def _facts(product: str, under: str, text: str, session: str, time: str, metadat
     return reader
 
 
-_ZEP = _Chats("messages episodes items", "thread_id session_id thread_uuid uuid id", "", "content",
+def _facts(product: str, under: str, text: str, session: str, time: str, metadata: str) -> Reader:
+    """A reader of another memory's facts: statements with the time from which they are true."""
+
+    def read(value: Value, options: Options) -> Iterator[Talk]:
+        raw = mapping_of(value.content, "A fact")
+        if value_of(raw, "state") not in ("invalidated", "deleted"):
+            said, ended = value_of(raw, text), value_of(raw, "invalid_at")
+            words = f"{said} (valid until {str(ended)[:10]})" if ended else str(said)
+            made = Message(words if isinstance(said, str) else None, "user", time=value_of(raw, time), raw=raw)
+            made.id = name_of(value_of(raw, "uuid id"))
+            made.metadata = {name: found for name in metadata.split() if (found := value_of(raw, name))}
+            name = name_of(value_of(raw, session)) or name_of(value_of(value.outer, f"{session} id"))
+            yield Talk(value.position, name or product, [made])
+
+    return _pages(read, under)
+
+
+_ZEP = _Chats("messages episodes items", "thread_id session_id thread_uuid session.session_id", "", "content",
               "role_type role source", "reference_time created_at", started="thread_created_at created_at",
               message_id="uuid id", mine="name", owner="user_id",
               roles=dict.fromkeys(("norole", "text", "json", "message"), "user"))  # fmt: skip
@@ -457,12 +455,11 @@ def _zep(value: Value, options: Options) -> Iterator[Talk]:
     """A session for each thread that a page has messages or episodes of."""
     page = mapping_of(value.content, "A page")
     threads: dict[str | None, list[object]] = {}
-    for raw in list_of(_some(page, _ZEP.messages) or [], "The messages"):
+    for raw in [page] if "content" in page else list_of(_some(page, _ZEP.messages) or [], "The messages"):
         threads.setdefault(name_of(value_of(raw, "thread_id session_id thread_uuid")), []).append(raw)
     for name, said in threads.items():
-        shared = {field: found for field, found in page.items() if squeezed(field) != "items"}
-        named = {"thread_id": name} if name else {}
-        yield from _ZEP.talk(Value(value.position, {**shared, **named, "messages": said}), options)
+        more = {"thread_id": name, "messages": said} if name or said == [page] else {"messages": said}
+        yield from _ZEP.talk(Value(value.position, {**page, **more}), options)
 
 
 PRODUCTS: tuple[Format, ...] = (
@@ -480,7 +477,7 @@ PRODUCTS: tuple[Format, ...] = (
            ("conversationId exportAt", "conversationId endpoint title", "messages.isCreatedByUser messages.text")),
     Format("sillytavern", "SillyTavern's chat", _by_line(_sillytavern),
            ("is_user mes name", "is_user mes send_date name", "chat_metadata mes")),
-    Format("characterai", "Character.AI's chat", _characterai,
+    Format("characterai", "Character.AI's chat", _pages(_characterai),
            ("turns.candidates.raw_content turns.turn_key", "turns.candidates turns.author")),
     Format("characterai-older", "Character.AI's older histories",
            each_value(_CAI_OLDER.talk, "histories.histories histories"),
@@ -493,10 +490,10 @@ PRODUCTS: tuple[Format, ...] = (
                   "name invalid_at"),
            ("fact valid_at invalid_at", "edges.fact edges.source_node_uuid", "fact source_node_uuid",
             "facts.fact facts.created_at", "items.fact items.uuid items.source_node_uuid")),
-    Format("zep", "a thread of Zep", each_value(_zep, "threads sessions"),
+    Format("zep", "a thread of Zep", _pages(_zep, "threads sessions"),
            ("messages.processed messages.uuid", "messages.role_type messages.content", "messages.uuid row_count",
             "episodes.content episodes.uuid", "items.content items.uuid items.thread_uuid",
-            "items.content items.uuid items.processed")),
+            "items.content items.uuid items.processed", "role_type content uuid")),
     Format("hindsight", "hindsight's memories",
            _facts("hindsight", "items memories results facts memory_units", "text", "document_id",
                   "occurred_start mentioned_at event_date date created_at", "fact_type context entities"),

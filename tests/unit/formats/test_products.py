@@ -123,9 +123,9 @@ FILES: dict[str, tuple[object, str, list[str]]] = {
             claude(1, "human", "0", text="I live in Oslo."),
             claude(2, "human", "0", text="I live in Bergen.", attachments=[{"file_name": "a.txt", "extracted_content": "Rent."}]),
             claude(3, "assistant", "m2", content=[{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Ok."}]),
-            claude(4, "assistant", "m3", content=[CALL, RESULT]),
+            claude(4, "assistant", "m3", text="I look.", content=[CALL, RESULT]),
         ]}],
-        "c1", ["user: I live in Bergen.\n[file: a.txt]\nRent.", "assistant Claude: Ok.", f"assistant Claude: {CALLED}", "tool weather: 4 C"],
+        "c1", ["user: I live in Bergen.\n[file: a.txt]\nRent.", "assistant Claude: Ok.", f"assistant Claude: I look.\n{CALLED}", "tool weather: 4 C"],
     ),
     "openai": (
         [{"conversation_id": "g", "title": "T", "current_node": "b", "mapping": {
@@ -377,13 +377,21 @@ def test_bare_messages_are_of_the_chat_that_they_name() -> None:
     assert [item.session_id for item in read_file(json.dumps(rows).encode())] == ["a", "b"]
 
 
-def test_what_was_rewound_is_counted_and_a_broken_line_is_refused_alone() -> None:
-    raw, findings = written("claude-code rewound") + b'\n{"type": "user", "mess', Findings()
+@pytest.mark.parametrize(
+    "name", ["claude-code", "claude-code rewound", "codex", "sillytavern", "openai-items", "langsmith", "vercel"]
+)
+@pytest.mark.parametrize("broken", ['{"type": "user", "mess', "2026-03-01 INFO started"])
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_broken_line_is_refused_alone(name: str, broken: str, place: int) -> None:
+    rows, findings = [json.dumps(row) for row in FILES[name][0]], Findings()  # type: ignore[attr-defined]
+    raw = "\n".join([*rows[:place], broken, *rows[place:]]).encode()
 
-    refused, talk = sessions(chosen([file_of(raw, "f.jsonl")], None), Options("ann"), findings)
+    items = list(sessions(chosen([file_of(raw, "file.log")], None), Options("ann"), findings))
 
-    assert (len(said_in(talk)), findings.notices, len(findings.refused)) == (8, 3, 1)
-    assert isinstance(refused, Refused) and refused.position == 12
+    [refused] = [item for item in items if isinstance(item, Refused)]
+    [talk] = [item for item in items if item is not refused]
+    assert (refused.position, said_in(talk)) == (place + 1, FILES[name][2])
+    assert (findings.notices, len(findings.refused)) == (3 if "rewound" in name else 0, 1)
 
 
 def test_pages_of_one_chat_are_one_session() -> None:
