@@ -405,7 +405,9 @@ def test_the_models(served: Served, node: Node) -> None:
         off.models.list()
 
 
-def test_the_page_of_the_gateway(node: Node, upstream: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_the_gateway(
+    node: Node, upstream: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Given the page's program, whose address alone is another, then it prints what was said in another session."""
     upstream.answer = knows
     served = Served(node, upstream, model="openai/gpt-4.1-mini")
@@ -415,7 +417,8 @@ def test_the_page_of_the_gateway(node: Node, upstream: ModelServer, capsys: pyte
     )
     tenant = f"docs-{uuid4()}"
     for _ in range(2):
-        exec(compile(program, "gateway.md", "exec"), {"key": node.key(tenant)})
+        monkeypatch.setenv("MEMFOREST_KEY", node.key(tenant))
+        exec(compile(program, "gateway.md", "exec"), {})
     with served.memory.for_tenant(tenant) as memory:
         said = [turn.content for turn in memory.turns("alice", "monday").items]
     served.close()
