@@ -388,10 +388,9 @@ class Sessions:
         if len(dated) > 1 and dated[0] > dated[-1] and dated == sorted(dated, reverse=True):
             timed.reverse()
             dated.reverse()
-        if len(dated) != len(timed):
+        if not talk.people or len(dated) != len(timed):
             return timed
-        order = sorted(range(len(timed)), key=dated.__getitem__) if talk.people else range(len(timed))
-        return [timed[at] for at in order]
+        return [timed[at] for at in sorted(range(len(timed)), key=dated.__getitem__)]
 
     def _turns(
         self, message: Message, moment: datetime | None, owner: str, me: set[str], seen: dict[str, str]

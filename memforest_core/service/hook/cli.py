@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperGroup
 
+from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, argument, option
 from memforest_core.cli.toolkit.output import json_line, report_message, report_progress
 from memforest_core.domain.extras import needed
@@ -143,8 +144,6 @@ for agent in Agent:
 @contextmanager
 def _opened(options: Options) -> Iterator[Memory]:
     """The memory: over HTTP, also of a node that runs in the data directory; else in this process."""
-    from memforest_core.cli.toolkit.memory_opening import opened_memory
-
     served = None
     if options.server is not None:
         key = os.environ.get(KEY)

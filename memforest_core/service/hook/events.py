@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.agent_lines import HIDDEN_LINES, own_words
+from memforest_core.ingest.formats.file_items import name_of, turns_of
 
 MAX_CHARS = 60_000
 """Of one turn: what is longer is cut, because ``accept.max_turn_bytes`` (262,144) would refuse the whole session."""
@@ -23,6 +24,8 @@ STORING = frozenset({"SessionStart", "Stop", "PreCompact", "SessionEnd"})
 RECALLING = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose hook may give context."""
 
+_Said: TypeAlias = tuple[str, object, str | None]
+"""Role, content and id."""
 _NOTICE = "agent-turn-complete"
 """The type of what Codex gives to the program of its setting ``notify``."""
 _CODEX_ROLES = {
@@ -104,7 +107,7 @@ def read_transcript(agent: Agent, path: Path) -> Transcript:
     except OSError as error:
         raise InvalidInput(f"{path} can't be read ({error.strerror}).", code="unreadable_file") from None
     lines.pop()
-    read = _claude_turn if agent is Agent.CLAUDE_CODE else _codex_turn
+    read = _claude_said if agent is Agent.CLAUDE_CODE else _codex_said
     for line in filter(str.strip, lines):
         try:
             entry = json.loads(line)
@@ -113,33 +116,26 @@ def read_transcript(agent: Agent, path: Path) -> Transcript:
         if not isinstance(entry, dict):
             found.unreadable += 1
             continue
-        turn = read(entry)
-        if turn is None or not str(turn["content"]).strip():
-            continue
-        if len(turn["content"]) > MAX_CHARS:
-            turn["content"] = str(turn["content"])[:MAX_CHARS] + CUT
+        role, content, own = read(entry) or ("", None, None)
+        text = content if isinstance(content, str) else "\n\n".join(_texts(content))
+        if len(text) > MAX_CHARS:
+            text = text[:MAX_CHARS] + CUT
             found.cut += 1
-        if isinstance(stamp := entry.get("timestamp"), str):
-            turn["timestamp"] = stamp
-        found.turns.append(turn)
+        stamp = entry.get("timestamp")
+        found.turns += turns_of(role, text, id=own, timestamp=stamp if isinstance(stamp, str) else None)
     return found
 
 
-def _claude_turn(entry: Mapping[str, Any]) -> TurnInput | None:
+def _claude_said(entry: Mapping[str, Any]) -> _Said | None:
     """What a line of a transcript of Claude Code says; None for tools, reasoning, subagents and notes of its own."""
     role, message = entry.get("type"), entry.get("message")
     hidden = any(entry.get(flag) for flag in HIDDEN_LINES)
     if role not in ("user", "assistant") or hidden or not isinstance(message, dict):
         return None
-    content = (own_words({**message, "role": role}) or {}).get("content")
-    said = content if isinstance(content, str) else "\n\n".join(_texts(content))
-    turn: TurnInput = {"role": role, "content": said}
-    if isinstance(entry.get("uuid"), str):
-        turn["id"] = entry["uuid"]
-    return turn
+    return role, (own_words({**message, "role": role}) or {}).get("content"), name_of(entry.get("uuid"))
 
 
-def _codex_turn(entry: Mapping[str, Any]) -> TurnInput | None:
+def _codex_said(entry: Mapping[str, Any]) -> _Said | None:
     """What a line of a rollout of Codex says: an event has neither instructions nor tools."""
     payload = entry.get("payload")
     if entry.get("type") != "event_msg" or not isinstance(payload, dict):
@@ -148,11 +144,9 @@ def _codex_turn(entry: Mapping[str, Any]) -> TurnInput | None:
     role = _CODEX_ROLES.get(str(item.get("type"))) if isinstance(item, dict) else None
     if not isinstance(item, dict) or role is None:
         return None
-    said = item["message"] if isinstance(item.get("message"), str) else "\n\n".join(_texts(item.get("content")))
-    turn: TurnInput = {"role": role, "content": said}
-    if isinstance(item.get("id"), str):
-        turn["id"] = f"{payload.get('turn_id')}-{item['id']}"
-    return turn
+    said = item["message"] if isinstance(item.get("message"), str) else item.get("content")
+    own = name_of(item.get("id"))
+    return role, said, f"{payload.get('turn_id')}-{own}" if own else None
 
 
 def _texts(content: object) -> Iterator[str]:
@@ -168,13 +162,11 @@ def _notified(fields: Mapping[str, Any]) -> HookEvent:
     typed = fields.get("input-messages")
     spoken = [("user", str(each)) for each in (typed if isinstance(typed, list) else ())]
     spoken.append(("assistant", str(fields.get("last-assistant-message") or "")))
-    said: list[TurnInput] = [
-        {"id": f"{turn}-{number}", "role": role, "content": text[:MAX_CHARS]}
-        for number, (role, text) in enumerate(spoken)
-        if text.strip()
-    ]
+    made = (turns_of(role, text[:MAX_CHARS], id=f"{turn}-{at}") for at, (role, text) in enumerate(spoken))
     path = next((home / "sessions").glob(f"*/*/*/rollout-*-{escape(thread)}.jsonl"), None)
-    return HookEvent("Stop", thread, _text(fields, "cwd", Agent.CODEX), path, said=said)
+    return HookEvent(
+        "Stop", thread, _text(fields, "cwd", Agent.CODEX), path, said=[one for each in made for one in each]
+    )
 
 
 def _text(fields: Mapping[str, Any], name: str, agent: Agent) -> str:
