@@ -18,7 +18,7 @@ from memforest_core.domain.message_parts import decoded, item_role, words_of
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import value_of
-from memforest_core.ingest.formats.file_items import Item, Refused, name_of
+from memforest_core.ingest.formats.file_items import Refused, name_of
 from memforest_core.ingest.formats.format_table import Format, Found, Reader
 from memforest_core.ingest.formats.talks import ROLES, Message, Options, Talk
 
@@ -154,150 +154,106 @@ def _oldest_first(items: Sequence[object]) -> Sequence[object]:
     return items[::-1] if undated and ends == ["assistant", "user"] else items
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Under which names a trace's runs have what is needed."""
-
-    trace: str
-    session: str
-    owner: str
-    started: str
-    ended: str
-    sent: str
-    received: str
-    model: str
-    parent: str
-    kind: str
-    """Whether it is a call of a model."""
-    title: str = ""
-
-
-_LANGSMITH = _Names(
-    "trace_id id", "extra.metadata.thread_id extra.metadata.session_id extra.metadata.conversation_id trace_id id",
-    "extra.metadata.user_id", "start_time", "end_time", "inputs", "outputs", "extra.metadata.ls_model_name",
-    "parent_run_id", "run_type",
-)  # fmt: skip
-_LANGFUSE = _Names(
-    "trace_id id", "session_id trace_id id", "user_id", "start_time timestamp", "end_time start_time timestamp",
-    "input", "output", "model", "trace_id", "type", "trace_name name",
-)  # fmt: skip
-_NO_ZONE = re.compile(r"T\d\d:\d\d:\d\d(?:\.\d+)?\Z")
+_STARTED, _ENDED = "start_time timestamp", "end_time start_time timestamp"
+_SENT, _RECEIVED = "inputs input", "outputs output"
+_MODEL, _KIND = "extra.metadata.ls_model_name model", "run_type type"
+_THREAD = "extra.metadata.thread_id extra.metadata.session_id extra.metadata.conversation_id trace_id id"
 _STEPS = {"llm", "generation", "tool"}
+"""Kinds of runs that call a model or a tool."""
+_NO_ZONE = re.compile(r"T\d\d:\d\d:\d\d(?:\.\d+)?\Z")
+_Run = Mapping[str, object]
 
 
-def _traced(names: _Names, under: str) -> Reader:
-    """A reader of runs with their child runs, and of traces with their observations."""
+def _traced(under: str, session: str, parent: str, title: str = "") -> Reader:
+    """A reader of runs with their child runs, and of traces with their observations; oldest first."""
 
     def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
-        runs: list[tuple[int, Mapping[str, object]]] = []
+        runs: dict[object, tuple[int, _Run]] = {}
         for value in (value for file in files for value in file.values(under)):
             if isinstance(value, Refused):
                 yield value
             elif isinstance(value.content, Mapping):
-                runs += [(value.position, run) for run in _unfolded(value.content)]
-        yield from _traces(runs, names)
+                for run in _unfolded(value.content):
+                    runs.setdefault(name_of(value_of(run, "id")) or len(runs), (value.position, run))
+        traces: dict[str, list[tuple[int, _Run]]] = {}
+        for position, run in sorted(runs.values(), key=lambda one: str(value_of(one[1], _STARTED))):
+            traces.setdefault(name_of(value_of(run, "trace_id id")) or f"{position}", []).append((position, run))
+        talks: dict[str, Talk] = {}
+        for inner in traces.values():
+            position, root = next((one for one in inner if value_of(one[1], parent) is None), inner[0])
+            name = name_of(value_of(root, session))
+            talk = talks.setdefault(name or "", Talk(position, name, [], name_of(value_of(root, title))))
+            talk.owner = talk.owner or name_of(value_of(root, "extra.metadata.user_id user_id"))
+            try:
+                sent, whole = _exchange([run for _, run in inner], parent)
+            except InvalidInput as error:
+                yield Refused(position, error, name)
+                continue
+            history = any(each.role == "assistant" for each in (*sent, *whole[: _after_user(whole)]))
+            unanswered = bool(talk.messages) and talk.messages[-1].role == "user"
+            _merge(talk.messages, whole, 0 if history else len(talk.messages) - unanswered)
+        yield from talks.values()
 
     return reader
 
 
-def _unfolded(given: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def _unfolded(given: _Run) -> Iterator[_Run]:
     """A run and those in it, each with what it has of its trace."""
     coming = [given]
-    while coming:
-        run = coming.pop(0)
-        trace = value_of(run, "trace")
+    for run in coming:  # grows
+        trace, seen = value_of(run, "trace"), value_of(run, "child_runs observations")
         own = trace if isinstance(trace, Mapping) else run
         yield own
         shared = {name: value_of(own, name) for name in ("session_id", "user_id")}
-        if (seen := value_of(run, "child_runs")) is not None:
+        if "child_runs" in run:
             shared = {"trace_id": value_of(own, "trace_id id"), "parent_run_id": value_of(own, "id")}
-        for each in seen if isinstance(seen := seen or value_of(run, "observations"), list) else []:
-            if isinstance(each, Mapping):
-                coming.append(shared | {name: found for name, found in each.items() if found is not None})
+        inner = [each for each in seen if isinstance(each, Mapping)] if isinstance(seen, list) else []
+        coming += [shared | {name: found for name, found in each.items() if found is not None} for each in inner]
 
 
-def _traces(runs: Sequence[tuple[int, Mapping[str, object]]], names: _Names) -> Iterator[Talk | Item]:
-    """The conversations of runs, oldest first."""
-    traces: dict[str, list[tuple[int, Mapping[str, object]]]] = {}
-    for position, run in sorted(runs, key=lambda one: str(value_of(one[1], names.started))):
-        traces.setdefault(name_of(value_of(run, names.trace)) or f"{position}", []).append((position, run))
-    talks: dict[str, Talk] = {}
-    for inner in traces.values():
-        position, root = next((one for one in inner if value_of(one[1], names.parent) is None), inner[0])
-        name = name_of(value_of(root, names.session))
-        talk = talks.setdefault(name or "", Talk(position, name, [], name_of(value_of(root, names.title))))
-        talk.owner = talk.owner or name_of(value_of(root, names.owner))
-        try:
-            sent, whole = _Trace(names, [run for _, run in inner]).exchange()
-        except InvalidInput as error:
-            yield Refused(position, error, name)
-            continue
-        history = any(each.role == "assistant" for each in (*sent, *whole[: _after_user(whole)]))
-        open_ = bool(talk.messages) and talk.messages[-1].role == "user"
-        _merge(talk.messages, whole, 0 if history else len(talk.messages) - open_)
-    yield from talks.values()
+def _exchange(runs: Sequence[_Run], parent: str) -> tuple[list[Message], list[Message]]:
+    """What the first run of a trace was sent, and what was said: what the root has, with the calls and results of the
+    runs in it, else what these have, each with the time of its own run. Raises InvalidInput."""
+    steps = [run for run in runs if str(value_of(run, _KIND)).lower() in _STEPS]
+    model = next((found for run in steps if (found := value_of(run, _MODEL))), None)
+    roots = [run for run in runs if value_of(run, parent) is None]
+    sides = (_SENT, _RECEIVED)
+    root = next((run for run in roots if all(payload(value_of(run, side), "user") for side in sides)), None)
+    tools: dict[str, str] = {}
+    inner: list[Message] = []
+    times: dict[tuple[str | None, str | None], object] = {}
+    read = {id(run): _sides(run, model, tools) for run in (steps or ([] if root else roots or runs[:1]))}
+    for sent, received in read.values():
+        times = {(each.role, each.text): each.time for each in received} | times
+        said = [*sent[_after_user(sent) if root else 0 :], *received]
+        _merge(inner, said, len(inner) if not sent and received and received[0].role == "tool" else 0)
+    if root is None:
+        return next(iter(read.values()))[0], inner
+    sent, received = read.get(id(root)) or _sides(root, model, tools)
+    at = _after_user(received)  # it may have all that was said until then
+    head, received = (received[:at], received[at:]) if at else (sent, received)
+    whole = list(head)
+    _merge(whole, [one for one in inner if one.role == "tool" or "[called " in (one.text or "")], _after_user(head))
+    _merge(whole, received, len(head))
+    times = {(each.role, each.text): each.time for each in sent if each.role == "user"} | times
+    return sent, [replace(each, time=times.get((each.role, each.text), each.time)) for each in whole]
 
 
-@dataclass(slots=True)
-class _Trace:
-    """The runs of one trace, oldest first."""
-
-    names: _Names
-    runs: Sequence[Mapping[str, object]]
-    _tools: dict[str, str] = field(default_factory=dict)
-
-    def exchange(self) -> tuple[list[Message], list[Message]]:
-        """What the first run was sent, and what was said: what the root has, with the calls and results of the runs in
-        it, else what these have, each with the time of its own run. Raises InvalidInput."""
-        names = self.names
-        steps = [run for run in self.runs if self._kind(run) in _STEPS]
-        model = next((found for run in steps if (found := value_of(run, names.model))), None)
-        roots = [run for run in self.runs if value_of(run, names.parent) is None]
-        sides = (names.sent, names.received)
-        root = next((run for run in roots if all(payload(value_of(run, side), "user") for side in sides)), None)
-        inner: list[Message] = []
-        times: dict[tuple[str | None, str | None], object] = {}
-        for run in steps or ([] if root else roots or self.runs[:1]):
-            sent, received = self._sides(run, model)
-            times |= {key: each.time for each in received if (key := (each.role, each.text)) not in times}
-            _merge(
-                inner,
-                [*sent[_after_user(sent) if root else 0 :], *received],
-                len(inner) if self._kind(run) == "tool" else 0,
-            )
-        if root is None:
-            return (self._sides(steps[0], model)[0] if steps else []), inner
-        sent, received = self._sides(root, model)
-        if at := _after_user(received):  # it has all that was said until then
-            head, received = received[:at], received[at:]
-        else:
-            head = sent
-        whole = list(head)
-        tools = (each for each in inner if each.role == "tool" or "[called " in (each.text or ""))
-        _merge(whole, list(tools), _after_user(head))
-        _merge(whole, received, len(head))
-        sent_at = {(each.role, each.text): each.time for each in sent if each.role == "user"}
-        return sent, [replace(each, time=(sent_at | times).get((each.role, each.text), each.time)) for each in whole]
-
-    def _kind(self, run: Mapping[str, object]) -> str:
-        return str(value_of(run, self.names.kind)).lower()
-
-    def _sides(self, run: Mapping[str, object], model: object) -> tuple[list[Message], list[Message]]:
-        """What a run sent and received, without instructions; of a tool's run its result."""
-        names, tool = self.names, self._kind(run) == "tool"
-        made: list[list[Message]] = []
-        for side, role, time in ((names.sent, "user", names.started), (names.received, "assistant", names.ended)):
-            value, said = value_of(run, side), Conversation(_tools=self._tools)
-            raws = payload(value, role) if not tool else _result(value) if role == "assistant" else []
-            for number, raw in enumerate(raws, 1):
-                said.add(raw, f"Message {number}", value_of(run, names.model) or model, _utc(value_of(run, time)))
-            if not (raws or tool or value is None):
-                said.messages.append(Message(None, role, raw=run))
-            for message in said.messages:
-                if message.role == "tool":
-                    message.speaker = message.speaker or (name_of(value_of(run, "name")) if tool else None)
-            made.append([each for each in said.messages if each.role != "system"])
-        return made[0], made[1]
+def _sides(run: _Run, model: object, tools: dict[str, str]) -> tuple[list[Message], list[Message]]:
+    """What a run sent and received, without instructions; of a tool's run its result."""
+    tool = str(value_of(run, _KIND)).lower() == "tool"
+    made: list[list[Message]] = []
+    for side, role, time in ((_SENT, "user", _STARTED), (_RECEIVED, "assistant", _ENDED)):
+        value, said = value_of(run, side), Conversation(_tools=tools)
+        raws = payload(value, role) if not tool else _result(value) if role == "assistant" else []
+        for number, raw in enumerate(raws, 1):
+            said.add(raw, f"Message {number}", value_of(run, _MODEL) or model, _utc(value_of(run, time)))
+        if not (raws or tool or value is None):
+            said.messages.append(Message(None, role, raw=run))
+        for message in said.messages if tool else ():
+            message.speaker = message.speaker or name_of(value_of(run, "name"))
+        made.append([each for each in said.messages if each.role != "system"])
+    return made[0], made[1]
 
 
 def _result(value: object) -> list[Mapping[str, object]]:
@@ -354,9 +310,10 @@ API_MESSAGES = (
             "messages.content.type=tool_result messages.role messages.content.tool_use_id",
             "messages.content.type=thinking messages.role messages.content.thinking",
             "content.type=tool_use role content.input", "content.type=tool_result role content.tool_use_id")),
-    Format("langsmith", "LangSmith's runs", _traced(_LANGSMITH, "runs data"),
+    Format("langsmith", "LangSmith's runs", _traced("runs data", _THREAD, "parent_run_id"),
            ("run_type inputs start_time", "run_type dotted_order", "runs.run_type runs.inputs")),
-    Format("langfuse", "Langfuse's traces", _traced(_LANGFUSE, "traces data"),
+    Format("langfuse", "Langfuse's traces",
+           _traced("traces data", "session_id trace_id id", "trace_id", "trace_name name"),
            ("trace.id trace.timestamp observations", "trace.id trace.projectId", "traceId startTime input",
             "trace_id start_time input output", "htmlPath timestamp input", "sessionId userId timestamp projectId",
             "data.htmlPath data.timestamp")),
