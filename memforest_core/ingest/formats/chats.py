@@ -231,11 +231,10 @@ def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
     users = [(name_of(raw.get("id")), name_of(value_of(raw, _PERSON))) for raw in _objects(by_name.get("users.json"))]
     people = {id_: name for id_, name in users if name}
     titles: dict[str | None, str] = {}
-    for name in _LISTS:
-        for raw in _objects(by_name.get(f"{name}.json")):
-            members = raw.get("members")
-            with_ = ", ".join(people.get(str(one), str(one)) for one in members) if isinstance(members, list) else ""
-            titles[name_of(raw.get("name")) or name_of(raw.get("id"))] = with_ if name in ("dms", "mpims") else ""
+    for raw in (*_objects(by_name.get("dms.json")), *_objects(by_name.get("mpims.json"))):
+        members = raw.get("members")
+        named = [people.get(str(one), str(one)) for one in members] if isinstance(members, list) else []
+        titles[name_of(raw.get("name")) or name_of(raw.get("id"))] = ", ".join(named)
     days = [file for file in files if file.stem not in {"users", *_LISTS} and file.name.endswith(".json")]
     for position, (folder, of) in enumerate(groupby(sorted(days, key=lambda f: f.name), lambda f: f.folder), start=1):
         found = [raw for file in of for raw in _objects(file) if "ts" in raw]
