@@ -13,12 +13,11 @@ Where questions were changed or answered again, the branch that is shown is read
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memforest_core.domain.message_parts import decoded, item_role
+from memforest_core.domain.message_parts import decoded, item_role, words_of
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.agent_lines import HIDDEN_LINES, own_words
 from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversation
@@ -356,7 +355,7 @@ def _letta(value: Value, options: Options) -> Iterator[Talk]:
         agent = mapping_of(each, "An agent")
         name = name_of(agent.get("name"))
         raws = [mapping_of(raw, "A message") for raw in list_of(agent.get("messages") or [], "messages")]
-        sends = any(name == _SEND for raw in raws for name, _, _ in _letta_calls(raw))
+        sends = any(value_of(call, _CALLED) == _SEND for raw in raws for call in _listed(raw, "tool_calls"))
         made = Conversation()
         for at, raw in enumerate(raws, 1):
             if (message := _letta_message(raw, sends)) is not None:
@@ -368,39 +367,29 @@ _SEND = "send_message"
 """Letta's tool with which an agent speaks; text next to calls is what such an agent thinks to itself."""
 
 
-def _letta_calls(raw: Raw) -> list[tuple[object, object, object]]:
-    """Name, arguments and id of each call of a message."""
-    names = ("function.name name", "function.arguments arguments", "id tool_call_id")
-    return [tuple(value_of(call, each) for each in names) for call in _listed(raw, "tool_calls")]  # type: ignore[misc]
+_CALLED, _ARGUMENTS = "function.name name", "function.arguments arguments"
 
 
 def _letta_message(raw: Raw, sends: bool) -> Raw | None:
     """A message of an agent file in the form of a chat API; None for what nobody says."""
-    role, calls = raw.get("role"), _letta_calls(raw)
+    role, calls, own = raw.get("role"), _listed(raw, "tool_calls"), raw.get("name")
     content = _some(raw, "content text tool_returns.0.func_response tool_returns.0.tool_return")
-    first = value_of(content, "0.text") if isinstance(content, list) and len(content) == 1 else content
-    packed = _packed(first)
-    if (
-        role in ("system", "summary")
-        or (role == "approval" and not calls)
-        or (role == "tool" and raw.get("name") == _SEND)
-    ):
+    packed = _packed(value_of(content, "0.text") if isinstance(content, list) and len(content) == 1 else content)
+    if role in ("system", "summary") or (role == "approval" and not calls) or (role == "tool" and own == _SEND):
         return None
     if role == "user" and packed is not None:
         return {"role": role, "content": packed.get("message")} if packed.get("type") == "user_message" else None
     if role == "tool" and packed is not None and "message" in packed:
-        content = packed["message"] if isinstance(packed["message"], str) else json.dumps(packed["message"])
+        content = words_of(packed["message"], "The result")
     if calls and sends:
-        spoken = [_packed(given) for name, given, _ in calls if name == _SEND]
-        content = "\n".join(str(one["message"]) for one in spoken if one and "message" in one)
+        spoken = (value_of(one, _ARGUMENTS) for one in calls if value_of(one, _CALLED) == _SEND)
+        content = "\n".join(str(value_of(_packed(one), "message") or "") for one in spoken)
     message = {
         "role": "assistant" if role == "approval" else role,
         "content": content,
-        "name": raw.get("name"),
+        "name": own,
         "tool_call_id": _some(raw, "tool_call_id tool_returns.0.tool_call_id"),
-        "tool_calls": [
-            {"id": id_, "name": name, "args": _packed(given) or given} for name, given, id_ in calls if name != _SEND
-        ],
+        "tool_calls": [call for call in calls if value_of(call, _CALLED) != _SEND],
     }
     return {name: found for name, found in message.items() if found is not None}
 
