@@ -27,7 +27,7 @@ _CHAT = "conversation_id thread_id chat_id session_id"
 _LISTS = ("messages", "contents", "data", "items", "messages.data", "items.data")
 _PAYLOAD = (
     "messages", "contents", "chat_history", "message", "choices", "generations", "input", "inputs", "question", "query",
-    "prompt", "output", "outputs", "answer", "response", "result", "text", "content", "data", "items",
+    "prompt", "prompts", "output", "outputs", "answer", "response", "result", "text", "content", "data", "items",
 )  # fmt: skip
 """Where a payload has its messages, the surer names first."""
 
@@ -248,7 +248,8 @@ def _sides(run: _Run, model: object, tools: dict[str, str]) -> tuple[list[Messag
         raws = payload(value, role) if not tool else _result(value) if role == "assistant" else []
         for number, raw in enumerate(raws, 1):
             said.add(raw, f"Message {number}", value_of(run, _MODEL) or model, _utc(value_of(run, time)))
-        if not (raws or tool or value is None):
+        silent = value is None or value_of(value, "generations") in ([], [[]])
+        if not (raws or tool or silent):
             said.messages.append(Message(None, role, raw=run))
         for message in said.messages if tool else ():
             message.speaker = message.speaker or name_of(value_of(run, "name"))

@@ -175,7 +175,9 @@ _SAID = ("content", "data", "kwargs", "parts", "tool_calls", "message")
 def _of_api(raw: Mapping[str, object]) -> bool:
     """Whether a message is in a form of a chat API that is more than a role and a text."""
     structured = isinstance(raw.get("content"), list | dict) or isinstance(raw.get("parts"), list)
-    called = any(raw.get(name) for name in ("tool_calls", "function_call", "toolInvocations", "additional_kwargs"))
+    called = any(
+        raw.get(name) for name in ("tool_calls", "function_call", "toolInvocations", "additional_kwargs", "refusal")
+    )
     wrapped = isinstance(raw.get("data"), dict) or isinstance(raw.get("kwargs"), dict)
     typed = "role" not in raw and isinstance(raw.get("type"), str) and "content" in raw
     return structured or called or wrapped or typed
