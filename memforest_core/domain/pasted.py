@@ -112,7 +112,8 @@ _HEADER = re.compile(r"(?P<key>From|To|Cc|Bcc|Subject|Date|Sent|Reply-To): *(?P<
 _FORWARDED = re.compile(r"(?:-{4,} *)?(?:Begin forwarded message:?|Forwarded message|Original Message)(?: *-{4,})?")
 _WROTE = re.compile(r"On .{5,160}\bwrote:")
 _AUTHOR = re.compile(r"(?:.*, )?(?P<name>[^\W\d_][^,<>@:\d]*?) *(?:<[^>]*>)? *wrote:")
-_QUOTED = re.compile(r">(?:[ >]|$)")
+_QUOTED = re.compile(r"(?:>|&gt;)(?:[ >&]|$|(?=[^\W\d_]))")
+_QUOTING = re.compile(r"(?:[> ]|&gt;)*")
 _LINE = re.compile(r"[^\n]*\n?")
 
 
@@ -169,7 +170,7 @@ def body_of(piece: str) -> str:
     word, as long as they are on one line."""
     lines = []
     for line in piece.splitlines():
-        said = line.lstrip("> ")
+        said = _QUOTING.sub("", line, count=1)
         bare = said.strip()
         if not (_HEADER.fullmatch(bare) or _WROTE.fullmatch(bare) or _FORWARDED.fullmatch(bare)):
             lines.append(said)

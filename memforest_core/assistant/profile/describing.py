@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from memforest_core.assistant.checked_calls import CheckedCalls, check_length, n
 from memforest_core.assistant.profile.persons import person_named
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows
+from memforest_core.assistant.profile.shown_text import shown_text
 from memforest_core.assistant.rows import MadeTextRows, hash_of, read_stored
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
@@ -79,6 +81,10 @@ class StoredProfile(BaseModel):
     unmentioned: tuple[FactId, ...]
     """Facts that the model was shown and left out: they are not new."""
     written_at: AwareDatetime
+
+
+Sentence = tuple[str, datetime]
+"""The words and time of a sentence that says states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +230,10 @@ class Describer:
         current = sorted(
             (state for states in chains.values() for state in states if state.current), key=lambda state: state.position
         )
-        found = [_state(state, zone) for state in current]
+        said: dict[Sentence, list[ChainState]] = defaultdict(list)
+        for state in (state for states in chains.values() for state in states):
+            said[_sentence(state)].append(state)
+        found = [_state(state, said[_sentence(state)], zone) for state in current]
         found += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]
         texts = {each.fact.id: each.fact.statement.text for state in current for each in state.said}
         texts |= {fact: statement.text for fact, statement in pinned}
@@ -234,12 +243,14 @@ class Describer:
         return Known(forest, person, shown, hashes, len(found) > len(shown) or len(facts) == self.settings.max_facts)
 
 
-def _state(state: ChainState, zone: ZoneInfo) -> ProfileState:
+def _state(state: ChainState, said: Sequence[ChainState], zone: ZoneInfo) -> ProfileState:
+    """As it is shown; ``said`` are all states of its sentence."""
     statement = state.statement
+    others = [each.statement.text for each in said if each is not state and state.quote]
     return ProfileState(
         attribute=canonical(statement.attribute),
         value=statement.value,
-        text=statement.text,
+        text=shown_text(statement, others, zone),
         since=day_label(state.time, zone),
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
         polarity=statement.polarity,
@@ -249,8 +260,12 @@ def _state(state: ChainState, zone: ZoneInfo) -> ProfileState:
     )
 
 
+def _sentence(state: ChainState) -> Sentence:
+    return state.quote, state.statement.mentioned_at
+
+
 def _pinned(fact: FactId, statement: Statement, zone: ZoneInfo) -> ProfileState:
-    return ProfileState("", "", statement.text, day_label(statement.time, zone), (fact,))
+    return ProfileState("", "", shown_text(statement, (), zone), day_label(statement.time, zone), (fact,))
 
 
 def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: int) -> tuple[ProfileSentence, ...]:

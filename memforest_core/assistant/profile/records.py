@@ -37,7 +37,7 @@ class ProfileState:
     """What it is a state of ("residence"); empty for a pinned fact that is none."""
     value: str
     text: str
-    """The sentence of the fact that says it first."""
+    """The sentence of the fact that says it first: of several states in a sentence each its clause, days with dates."""
     since: str
     """The day from which it is valid or on which it happened, as people write it; "date unknown" without one."""
     fact_ids: tuple[FactId, ...]

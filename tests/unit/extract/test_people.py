@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memforest_core.domain.cells import Window, WindowTurn
+from memforest_core.domain.pasted import pasted
 from memforest_core.domain.people import People
 from memforest_core.ingest.extract.answer_checks import to_candidates
 from memforest_core.ingest.extract.extraction_prompt import (
@@ -50,6 +51,41 @@ def test_a_statement_is_about_whom_it_names(text: str, fact: str, subject: str) 
 
     assert (item.text, item.subject, item.speaker) == (fact, subject, "Florent")
     assert item.quote in text
+
+
+ADDRESSED = """
+    @Florent I am vegetarian -> Eva is vegetarian -> diet vegetarian
+    @Jonas Weber I work at Siemens -> Eva works at Siemens -> job Siemens
+    <@111> <@222> I'm allergic to peanuts -> Eva is allergic to peanuts -> allergy peanuts
+    ＠gruz yesterday I moved to Graz -> Yesterday Eva moved to Graz -> residence Graz
+    @⁨Jonas Weber⁩ I live in Oslo -> Eva lives in Oslo -> residence Oslo
+    <!here> @all moved to Lisbon last week -> Eva moved to Lisbon last week -> residence Lisbon
+    @gruz and @jonas:matrix.org sorry, I'm vegan -> Sorry, Eva is vegan -> diet vegan
+    @gruz @Jonas moved to Rome -> Eva moved to Rome -> residence Rome
+    @Jonas: moved to Rome -> Eva moved to Rome -> residence Rome
+    hey @Jonas I live in Metz -> Eva lives in Metz -> residence Metz
+    @Jonas Great news, I moved to Metz -> Great news, Eva moved to Metz -> residence Metz
+    gruz I live in Turin -> Eva lives in Turin -> residence Turin
+    Florent - I live in Turin -> Eva lives in Turin -> residence Turin
+    @gruz moved to Oslo -> Gruz moved to Oslo -> residence Oslo
+    @gruz thinks I am vegetarian -> Gruz thinks Eva is vegetarian ->
+    @gruz, my brother, is a nurse -> Gruz, Eva's brother, is a nurse -> job nurse
+    @gruz and I moved to Rome -> Gruz and Eva moved to Rome -> residence Rome
+    I met @Florent in Oslo -> Eva met Florent in Oslo ->
+    My handle is @tomk and I live in Bonn -> Eva's handle is @tomk and Eva lives in Bonn -> residence Bonn
+    Write to a@b.c, I live in Bonn -> Write to a@b.c, Eva lives in Bonn -> residence Bonn
+    &gt; I live in Oslo -> Eva sent the text: &gt; I live in Oslo ->
+    >I live in Oslo -> Eva sent the text: >I live in Oslo ->
+"""
+
+
+@pytest.mark.parametrize("case", ADDRESSED.strip().splitlines())
+def test_those_to_whom_a_sentence_is_said_are_no_part_of_it(case: str) -> None:
+    text, fact, state = (part.strip() for part in f"{case} ".split(" -> "))
+    [item] = propose(among(replace(said(text, "Eva"), pasted=pasted(text)))).items
+
+    assert (item.text, f"{item.attribute} {item.value}".strip()) == (fact, state)
+    assert item.quote == text
 
 
 def test_a_model_sees_the_people_whom_the_window_names_otherwise() -> None:

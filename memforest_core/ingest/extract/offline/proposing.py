@@ -24,6 +24,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
     ExtractionAnswer,
     Item,
 )
+from memforest_core.ingest.extract.offline.address import without_address
 from memforest_core.ingest.extract.offline.clause_states import State, corrected, states_in, subject_at
 from memforest_core.ingest.extract.offline.english_text import is_english, lists, names_in, packed, pattern, scene_of
 from memforest_core.ingest.extract.offline.person import is_certain, spelled_out, to_third_person, without_quotes
@@ -139,7 +140,7 @@ def _draft(
     if origin is Origin.USER and corrects(without_quotes(quote[:MAX_SHORT_CHARS])):
         change, previous_value = Change.CORRECT, previous_value or value_denied(unquoted)[:MAX_SHORT_CHARS]
     return Item(
-        text=text,
+        text=text.rstrip(" ,;"),
         turns=[turn.number],
         # Lone surrogates can't be part of it.
         quote=cut(max(_SURROGATE.split(quote), key=len).strip(), MAX_SHORT_CHARS),
@@ -254,7 +255,8 @@ def _from_words(
         yield from _as_it_is(turn, text, f"{speaker(name)} said", name)
         return
     for sentence in found:
-        named = sentence if window.people is None else with_names(sentence, window.people)
+        said = without_address(sentence, window.people, known)
+        named = said if window.people is None else with_names(said, window.people)
         yield from _from_sentence(turn, sentence, named, name, known, earlier)
 
 
