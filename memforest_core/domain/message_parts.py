@@ -50,17 +50,15 @@ _SILENT = {
 _TEXTS = {"text", "input_text", "output_text", "summary_text"}
 _SPOKEN = {"input_audio", "output_audio", "audio"}
 """Parts that may have a transcript."""
-_MARKS = {
-    **dict.fromkeys(("image", "image_url", "input_image", "image_file", "computer_screenshot"), "image"),
-    **dict.fromkeys(("image_generation_call",), "image"),
-    **dict.fromkeys(_SPOKEN, "audio"),
-    **dict.fromkeys(("video", "video_url", "input_video"), "video"),
-    **dict.fromkeys(
-        ("file", "text_plain", "input_file", "inline_data", "file_data", "container_upload", "media"), "file"
-    ),
+_FILES = {
+    "image": "image image_url input_image image_file computer_screenshot image_generation_call",
+    "audio": "input_audio output_audio audio",
+    "video": "video video_url input_video",
+    "file": "file text_plain input_file inline_data file_data container_upload media",
     "document": "document",
     "refusal": "refusal",
 }
+_MARKS = {kind: label for label, kinds in _FILES.items() for kind in kinds.split()}
 """Parts without words for us; a part of any other type is named by its type."""
 _CALL = re.compile(r"(?:.+_)?(?:tool_use|call|call_chunk)|tool_invocation|dynamic_tool|executable_code|program")
 _RESULT = re.compile(

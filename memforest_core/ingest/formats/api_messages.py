@@ -77,7 +77,7 @@ def payload(value: object, role: str, depth: int = 0) -> list[Mapping[str, objec
     if isinstance(value, str):
         inner = decoded(value, 1)
         found = payload(inner, role, depth + 1) if isinstance(inner, dict | list) else []
-        return found or ([{"role": role, "content": value}] if value.strip() and isinstance(inner, str) else [])
+        return found or ([{"role": role, "content": inner}] if isinstance(inner, str) and inner.strip() else [])
     if depth > _MAX_DEPTH:
         return []
     if isinstance(value, list):

@@ -201,14 +201,12 @@ def _by_line(
     def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
         for file in files:
             log = _Log()
-            for value in file.values():
-                try:
-                    if isinstance(value, Refused):
-                        yield value
-                    else:
-                        read(log, mapping_of(value.content, "A line"), f"Line {value.position}")
-                except InvalidInput as error:
-                    yield Refused(value.position, error)
+
+            def line(value: Value, options: Options, log: _Log = log) -> Iterator[Found]:
+                read(log, mapping_of(value.content, "A line"), f"Line {value.position}")
+                return iter(())
+
+            yield from each_value(line)([file], options)
             name = log.session or (None if file.name == "-" else file.stem)
             title = log.title if isinstance(log.title, str) else None
             messages = shown(log)
@@ -334,10 +332,8 @@ def _not_rewound(log: _Log) -> list[Message]:
 def _codex(log: _Log, line: Raw, where: str) -> None:
     item = line.get("payload") if line.get("type") == "response_item" else line
     if line.get("type") == "session_meta" or (log.session is None and "instructions" in line):
-        log.session, log.started = (
-            name_of(value_of(line, "payload.id id")),
-            value_of(line, "payload.timestamp timestamp"),
-        )
+        log.session = name_of(value_of(line, "payload.id id"))
+        log.started = value_of(line, "payload.timestamp timestamp")
     if not isinstance(item, Mapping) or not (item.get("type") == "message" or item_role(item.get("type"))):
         return
     raw, result = own_words(item), decoded(item.get("output"))
