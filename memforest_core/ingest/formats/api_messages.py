@@ -224,7 +224,8 @@ def _exchange(runs: Sequence[_Run], parent: str) -> tuple[list[Message], list[Me
     times: dict[tuple[str | None, str | None], object] = {}
     read = {id(run): _sides(run, model, tools) for run in (steps or ([] if root else roots or runs[:1]))}
     for sent, received in read.values():
-        times = {(each.role, each.text): each.time for each in received} | times
+        for each in received:
+            times.setdefault((each.role, each.text), each.time)
         said = [*sent[_after_user(sent) if root else 0 :], *received]
         _merge(inner, said, len(inner) if not sent and received and received[0].role == "tool" else 0)
     if root is None:
@@ -287,10 +288,10 @@ def _merge(old: list[Message], new: Sequence[Message], start: int) -> None:
 
 
 def _same(one: Message, other: Message) -> bool:
+    if one.role != "tool" or other.role != "tool":
+        return one.text == other.text and one.role == other.role
     calls = [each.metadata.get("tool_call_id") for each in (one, other)]
-    if one.role != other.role or (all(calls) and calls[0] != calls[1]):
-        return False
-    return one.text == other.text or (one.role == "tool" and (all(calls) or one.speaker == other.speaker))
+    return calls[0] == calls[1] if all(calls) else one.text == other.text or one.speaker == other.speaker is not None
 
 
 API_MESSAGES = (
