@@ -23,7 +23,7 @@ from memforest_core.ingest.extract.proposer import ModelProposer
 from memforest_core.models.calls import ChatRequest
 from tests.harness.builders import cells_of, window, window_turn
 
-SPEAKERS = [("111", "gruzilkin"), ("111", "gruz"), ("222", "Florent"), ("5", "Alex"), ("6", "Alex")]
+SPEAKERS = [("111", "gruzilkin"), ("111", "gruz"), ("222", "Florent"), ("5", "Alex"), ("6", "Alex"), ("7", "May")]
 PEOPLE = People("u1", SPEAKERS, "Eva")
 
 
@@ -67,6 +67,7 @@ ADDRESSED = """
     @Jonas Great news, I moved to Metz -> Great news, Eva moved to Metz -> residence Metz
     gruz I live in Turin -> Eva lives in Turin -> residence Turin
     Florent - I live in Turin -> Eva lives in Turin -> residence Turin
+    May I say I live in Turin -> May Eva says Eva lives in Turin ->
     @gruz moved to Oslo -> Gruz moved to Oslo -> residence Oslo
     @gruz thinks I am vegetarian -> Gruz thinks Eva is vegetarian ->
     @gruz, my brother, is a nurse -> Gruz, Eva's brother, is a nurse -> job nurse

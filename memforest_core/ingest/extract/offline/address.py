@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from memforest_core.domain.people import MENTION, People, found_in
+from memforest_core.domain.people import MENTION, People, found_in, name_key
 from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, is_listed, pattern
 
 MAX_CHARS = 400
@@ -17,9 +17,10 @@ _EVERYBODY = re.compile(
 )
 _ISOLATED = re.compile("@\u2068[^\u2069\n]{1,80}\u2069")
 _MENTIONED = re.compile(rf"{MENTION.pattern}|@[^\W_][\w.'’-]*\b(?::[\w-]+\.[\w.-]*\w)?")
+_FIRST_WORD = re.compile(r"\w[\w-]*")
 _NEXT_NAME = re.compile(r" (?P<word>[^\W\d_a-zß-öø-ÿ][\w'’-]+)")
 _JOINED = re.compile(r"\s*(?:,|&|\+|/|\band\b)?\s*")
-_AND = re.compile(r"\s*,?\s*(?:and\b|&|\+)", re.IGNORECASE)
+_AND = re.compile(r"\s*+,?\s*+(?:and\b|&|\+)", re.IGNORECASE)
 _PARTED = re.compile(r"\s*(?:[,;:!.…—–]+|-+\s)\s*")
 _FIRST_PERSON = re.compile(
     r"(?:[Ii](?:['’]?(?:m|ve)|['’](?:d|ll))?|[Ww]e(?:['’](?:re|ve|d|ll))?|[Mm]y|[Oo]ur|[Mm]e and)\b(?![.-]| and\b)"
@@ -53,12 +54,18 @@ def without_address(sentence: str, people: People | None, known: Collection[str]
 
 def _run(text: str, at: int, people: People | None, known: Collection[str]) -> Iterator[tuple[int, bool, bool]]:
     """The ends of the mentions and names one after the other, whether each is a mention, and one of everybody."""
-    names = {one.start: one.end for one in found_in(text[:MAX_CHARS], people)} if people is not None else {}
+    first = _FIRST_WORD.match(text, at)
+    named = people is not None and (text[at : at + 1] in {"@", "<"} or (first and people.begins(name_key(first[0]))))
+    names = {one.start: one.end for one in found_in(text[:MAX_CHARS], people)} if people and named else {}
     while at < min(len(text), MAX_CHARS):
         everybody = _EVERYBODY.match(text, at)
         found = everybody or _ISOLATED.match(text, at) or _MENTIONED.match(text, at)
         ends = [_with_names(text, found)] if found else [at]
-        ends += [at + len(name) for name in known if re.match(rf"{re.escape(name)}\b", text[at:], re.IGNORECASE)]
+        ends += [
+            at + len(name)
+            for name in known
+            if text.startswith(name, at) and not text[at + len(name) : at + len(name) + 1].isalnum()
+        ]
         end = max(*ends, names.get(at, at))
         if end == at:
             return
@@ -98,8 +105,9 @@ def _said_to(text: str, at: int, *, mentions: bool, listed: bool) -> bool:
         return False
     rest = text[parted.end() if parted else at :].lstrip()
     if not mentions:
-        # "Jonas: I moved" may be what Jonas wrote.
-        return ":" not in (parted.group() if parted else "") and _FIRST_PERSON.match(rest) is not None
+        # "Jonas: I moved" may be what Jonas wrote, and "Will I move" is a question.
+        alone = ":" not in parted.group() if parted else text[:at].split()[-1].casefold() not in NOT_NAMES
+        return alone and _FIRST_PERSON.match(rest) is not None
     leads = (pattern(name).match(rest) for name in ("FILLER", "LEADIN"))
     if any(_FIRST_PERSON.match(rest, found.end() if found else 0) for found in leads) or _OTHERS.match(rest):
         return True
