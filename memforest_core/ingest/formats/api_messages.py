@@ -50,8 +50,9 @@ class Conversation:
         if value_of(raw, "role") == "data":  # Vercel's AI SDK 4
             self.notices += 1
             return
-        self._tools |= tool_names(raw, where)
         turns = message_turns(raw, where)
+        if any("[called " in str(turn.get("content")) for turn in turns):
+            self._tools |= tool_names(raw, where)
         for number, turn in enumerate(turns or [{"role": "user", "content": ""}] if files else turns):
             role = ROLES.get(str(turn.get("role")).strip().lower())
             content, metadata, own = turn.get("content"), turn.get("metadata"), name_of(turn.get("id"))
