@@ -29,6 +29,7 @@ from memforest_core.cli.toolkit.output import (
     print_json,
     printable,
     shortened,
+    this_program,
 )
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.errors import ModelRejected
@@ -78,7 +79,7 @@ def demo(
         with opened_memory(directory, create=True, alone=True) as memory:
             startup_s = time.perf_counter() - started
             if not as_json:
-                _print_header(memory.settings.llm.model, directory, startup_s)
+                _print_header(memory.settings.llm.model, directory, startup_s, stays=keep or data is not None)
             report = _run(memory, directory, startup_s, timeout, shown=not as_json)
             if keep:
                 _stay(memory, report, as_json)
@@ -268,12 +269,13 @@ def refuse_hopeless(troubles: Sequence[Trouble]) -> None:
             raise ModelRejected(trouble.reason, code=trouble.code)
 
 
-def _print_header(model: str, directory: Path, startup_s: float) -> None:
+def _print_header(model: str, directory: Path, startup_s: float, *, stays: bool) -> None:
     out = console()
     hint = " (no network, no key; set MEMFOREST_LLM__MODEL for another)" if model == "offline" else ""
     out.print(f"Model {model}{hint}.", soft_wrap=True)
     out.print(f"Postgres, broker, vector engine and worker: started in {startup_s:.1f} s.")
-    out.print(f"Everything is stored in {directory}.", soft_wrap=True)
+    until = "" if stays else " until the demo ends, and deleted then"
+    out.print(f"Everything is stored in {directory}{until}.", soft_wrap=True)
 
 
 def _print(report: DemoReport, as_json: bool, *, stored: bool, page: ServedPage | None = None) -> None:
@@ -343,19 +345,20 @@ def _print_report(report: DemoReport, stored: bool, page: ServedPage | None) -> 
 
 def _next_steps(report: DemoReport, stored: bool) -> list[str]:
     """What to type next: on the demo's own memory where it is stored, else on one's own words."""
+    program = this_program()
     if not stored:
         return [
-            f"memforest demo --keep                          # the same, with its pages at {PAGES}",
-            "memforest demo --data demo-data                # the same, stored: ask it yourself",
-            "memforest ingest chats.jsonl --data my-data    # your own conversations, then: memforest recall ...",
+            f"{program} demo --keep                          # the same, with its pages at {PAGES}",
+            f"{program} demo --data demo-data                # the same, stored: ask it yourself",
+            f"{program} ingest chats.jsonl --data my-data    # your own conversations, then: {program} recall ...",
         ]
     from memforest_core.cli.demo_data import load_conversation
 
     owner, place = load_conversation()[0].owner, shlex.quote(str(report.data))
     return [
-        f'memforest recall "What does Bob drink in the morning?" --owner {owner} --data {place}',
-        f"memforest timeline --owner {owner} --attribute residence --data {place}",
-        f"memforest tree {owner} --data {place}",
+        f'{program} recall "What does Bob drink in the morning?" --owner {owner} --data {place}',
+        f"{program} timeline --owner {owner} --attribute residence --data {place}",
+        f"{program} tree {owner} --data {place}",
     ]
 
 

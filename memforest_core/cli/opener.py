@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memforest_core.cli.toolkit.memory_opening import DATA, EMBEDDED_CONCURRENCY, Store
-from memforest_core.errors import InvalidInput, StoreUnavailable
+from memforest_core.cli.toolkit.output import similar_owners
+from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
+    from memforest_core.domain.ids import TenantId
     from memforest_core.lifecycle.rebuild.embedding import Reembedding
     from memforest_core.settings import DatabaseSettings
+    from memforest_core.store.engine import Engine
 
 
 class ProgramOpener:
@@ -29,7 +33,7 @@ class ProgramOpener:
         else:
             with _named_services():
                 opened = MemForest.connect()
-        with opened as memory:
+        with opened as memory, _similar_owners(memory.services.engine, memory.tenant):
             yield memory
 
     @contextmanager
@@ -46,7 +50,11 @@ class ProgramOpener:
 
         settings = load_settings()
         producer = open_producer(settings)
-        with _named_services(), MemForestClient(settings, producer=producer) as client:
+        with (
+            _named_services(),
+            MemForestClient(settings, producer=producer) as client,
+            _similar_owners(producer.engine, client.tenant),
+        ):
             yield Store(client, producer.engine, open_inspection(producer.engine, settings))
 
     @contextmanager
@@ -81,6 +89,26 @@ class ProgramOpener:
         from memforest_core.settings import load_settings
 
         return open_reembedding(load_settings())
+
+
+@contextmanager
+def _similar_owners(engine: Engine, tenant: TenantId) -> Iterator[None]:
+    """Name an owner of the same tenant with a similar name where an unknown one is given."""
+    from memforest_core.store.owners import ForestRows
+
+    def find(owner: str) -> str | None:
+        with ForestRows.opened(engine, tenant) as rows:
+            return rows.similar_owner(owner)
+
+    with similar_owners(find):
+        try:
+            yield
+        except NotFound as error:
+            unknown = re.match(r"(?:Owner|No owner) '([^']+)'(?: has no memory yet)?:", error.message)
+            near = find(unknown[1]) if unknown else None
+            if near is None:
+                raise
+            raise NotFound(f"{error.message} Did you mean {near}?", code=error.code) from None
 
 
 @contextmanager

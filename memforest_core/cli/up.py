@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.page import ServedPage, served_page
+from memforest_core.cli.toolkit.logs import QUIET_LIBRARIES
 from memforest_core.cli.toolkit.memory_opening import DATA, opened_memory
 from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import console, print_json, report_progress
@@ -68,6 +70,7 @@ def up(
             # With which models and services the node works.
             used = in_use(memory.settings)
             report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")
+            _quiet_when(stop)
             _announce(memory.settings, directory, concurrency, page.address if page else None, explorer, as_json)
             _wait(stop, memory, page)
         if not as_json:
@@ -88,6 +91,12 @@ def _flower(directory: Path, broker_url: str, port: int | None) -> Iterator[Embe
         yield page
     finally:
         page.stop()
+
+
+def _quiet_when(stop: threading.Event) -> None:
+    """Drop what the queue's libraries log of connections that end, once the node is stopping."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: not (stop.is_set() and record.name.startswith(QUIET_LIBRARIES)))
 
 
 def _wait(stop: threading.Event, memory: MemForest, page: EmbeddedFlower | None) -> None:

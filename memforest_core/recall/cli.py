@@ -22,6 +22,7 @@ from memforest_core.cli.toolkit.options import (
 from memforest_core.cli.toolkit.output import (
     Exit,
     console,
+    counted,
     named,
     no_memory,
     plain_table,
@@ -77,24 +78,24 @@ def timeline(
             limit=limit,
             cursor=cursor,
         )
-    if as_json:
-        print_json(found)
-        return
-    _print_states(found)
+        if as_json:
+            print_json(found)
+        else:
+            _print_states(found, everybody=entity == "*")
 
 
-def _print_states(found: Timeline) -> None:
+def _print_states(found: Timeline, *, everybody: bool) -> None:
     out = console()
     if not found.owner_known:
         out.print(no_memory(found.owner))
         return
     if not found.states:
-        out.print('No states are known. --entity "*" shows those of everybody.')
+        out.print("No states are known." + ("" if everybody else ' --entity "*" shows those of everybody.'))
         return
     out.print(table_of(found))
     current = sum(state.current for state in found.states)
     note = by_rules(state.source for state in found.states)
-    out.print(f"{len(found.states)} states, {current} current. {note}".rstrip(), style="dim")
+    out.print(f"{counted(len(found.states), 'state')}, {current} current. {note}".rstrip(), style="dim")
     if found.truncated:
         out.print(f"More follow: --cursor {found.cursor}", style="yellow")
     if found.oldest_left_out:
@@ -163,8 +164,8 @@ TREES = 3
 """Trees whose path is shown."""
 
 
-def evidence_text(evidence: Evidence, number: int, *, several: bool = False) -> Text:
-    """A numbered piece with its provenance; with whose it is, where there are those of ``several`` memories."""
+def evidence_text(evidence: Evidence, number: int, *, several: bool = False, why: bool = True) -> Text:
+    """A numbered piece; with whose it is, where there are those of ``several`` memories, and ``why`` it was found."""
     from rich.text import Text
 
     text = Text(f"{number:>3}. ")
@@ -172,7 +173,7 @@ def evidence_text(evidence: Evidence, number: int, *, several: bool = False) -> 
     text.append("  ")
     text.append(shortened(evidence.text, TEXT_CHARS))
     whose = [("memory", printable(evidence.whose))] if several and not evidence.source else []
-    for label, value in [*whose, *details(evidence)]:
+    for label, value in [*whose, *(details(evidence) if why else _brief(evidence))]:
         text.append(f"\n     {label:<9} {value}", style="dim")
     return text
 
@@ -191,11 +192,23 @@ def details(evidence: Evidence) -> list[tuple[str, str]]:
         ("found by", f"{signals(evidence)} · score {evidence.score:.2f} · {evidence.freshness.value}"),
     ]
     lines += [("tree", path) for path in tree_paths(evidence.path)[:TREES]]
-    for label, neighbours in (("before", evidence.predecessors), ("after", evidence.successors)):
-        lines += [
-            (label, f"{printable(near.time_label)}  {shortened(near.text, SUMMARY_CHARS)}") for near in neighbours
-        ]
-    return lines
+    return lines + _neighbours(evidence)
+
+
+def _brief(evidence: Evidence) -> list[tuple[str, str]]:
+    """Neighbours, and of evidence that is no turn where it is from."""
+    own = (
+        [("source", f"{printable(evidence.source)} · point {printable(evidence.point_id)}")] if evidence.source else []
+    )
+    return own + _neighbours(evidence)
+
+
+def _neighbours(evidence: Evidence) -> list[tuple[str, str]]:
+    return [
+        (label, f"{printable(near.time_label)}  {shortened(near.text, SUMMARY_CHARS)}")
+        for label, neighbours in (("before", evidence.predecessors), ("after", evidence.successors))
+        for near in neighbours
+    ]
 
 
 def _marks(evidence: Evidence) -> str:
@@ -262,10 +275,13 @@ def recall(
     budget_ms: Annotated[float | None, option("Time limit in milliseconds for mode auto.")] = None,
     min_score: MinScoreOption = None,
     exclude_session: ExcludeSessionOption = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Also print sessions, turns, tree paths and the scores that found each item.")
+    ] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the evidence for a question: its time, speaker and session, and why it was found."""
+    """Print the evidence for a question: time, speaker and text of each item, and with --why how it was found."""
     with opened_memory(data) as memory:
         result = memory.services.recall.recall(
             memory.tenant,
@@ -287,10 +303,10 @@ def recall(
             owners=owner[1:] or None,
             sources=source or None,
         )
-    if as_json:
-        print_json(result)
-    else:
-        _print_evidence(result)
+        if as_json:
+            print_json(result)
+        else:
+            _print_evidence(result, why=why)
 
 
 def _numbers(file: Path) -> list[float]:
@@ -308,7 +324,7 @@ def _numbers(file: Path) -> list[float]:
     return found
 
 
-def _print_evidence(result: RecallResult) -> None:
+def _print_evidence(result: RecallResult, *, why: bool) -> None:
     out = console()
     for unknown in result.owners_unknown:
         out.print(no_memory(unknown))
@@ -318,13 +334,13 @@ def _print_evidence(result: RecallResult) -> None:
         out.print("Nothing is known about that.")
     several = len({piece.whose for piece in result.evidence}) > 1
     for number, evidence in enumerate(result.evidence, start=1):
-        out.print(evidence_text(evidence, number, several=several))
+        out.print(evidence_text(evidence, number, several=several, why=why))
     for sentence in result.degraded:
         out.print(printable(sentence), style="yellow")
     total = result.timings_ms.get("total", 0.0)
     if result.picked:
         out.print(printable(result.picked), style="dim")
-    out.print(f"{len(result.evidence)} items by {result.mode.value} recall in {total:.0f} ms.", style="dim")
+    out.print(f"{counted(len(result.evidence), 'item')} by {result.mode.value} recall in {total:.0f} ms.", style="dim")
 
 
 def answer(
@@ -357,12 +373,12 @@ def answer(
             min_score=min_score,
             exclude_sessions=exclude_session,
         )
-    if as_json:
-        print_json(answered)
-    else:
-        print_answer(answered)
-        if not answered.evidence.owner_known:
-            console().print(no_memory(owner))
+        if as_json:
+            print_json(answered)
+        else:
+            print_answer(answered)
+            if not answered.evidence.owner_known:
+                console().print(no_memory(owner))
     if not answered.text:
         raise typer.Exit(Exit.LATER)
 
@@ -381,4 +397,4 @@ def print_answer(answered: Answer) -> None:
     found = len(answered.evidence.evidence)
     calls = "1 call" if answered.calls == 1 else f"{answered.calls} calls"
     by = f" by {printable(answered.model)}" if answered.calls else ""
-    out.print(f"{found} items found, {len(cited)} cited, {calls}{by}.", style="dim")
+    out.print(f"{counted(found, 'item')} found, {len(cited)} cited, {calls}{by}.", style="dim")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -138,8 +139,24 @@ def set_forest_state(connection: sa.Connection, tenant: TenantId, forest: Forest
     return True
 
 
+MAX_NAMES_READ = 1_000
+"""Newest owners among whom one with a similar name is searched for."""
+
+
 class ForestRows(TenantRows):
     """The forests of a tenant, in one open transaction."""
+
+    def similar_owner(self, owner: str) -> str | None:
+        """The owner whose name is most like an unknown one, among the newest; None when none is."""
+        forest = m.Forest
+        names = (
+            sa.select(forest.owner)
+            .where(forest.tenant_id == self._tenant, visible())
+            .order_by(forest.created_at.desc())
+            .limit(MAX_NAMES_READ)
+        )
+        near = {name.casefold(): name for name in self._db.execute(names).scalars() if name != owner}
+        return next((near[name] for name in get_close_matches(owner.casefold(), near, 1)), None)
 
     def find_forest(self, owner: str) -> ForestRef | None:
         """The owner's forest."""

@@ -167,7 +167,7 @@ def test_the_demo_fails_and_names_what_is_not_as_expected(
 
 def test_recall_reads_well(remembered: Remembered) -> None:
     ended = memforest(
-        "recall", "Where does Bob live now?", "--owner", "bob", "--mode", "flat", "--k", "2", *remembered.data
+        "recall", "Where does Bob live now?", "--owner", "bob", "--mode", "flat", "--k", "2", "--why", *remembered.data
     )
     assert ended.code == 0
     assert ended.out.startswith("  1. ")
@@ -328,6 +328,14 @@ def test_a_sentence_says_that_an_owner_has_no_memory(node: Node) -> None:
             "nobody has no memory yet: memforest ingest stores a conversation.",
         )
         assert run(*command, "--json", **node.addresses).json["owner_known"] is False
+
+
+@pytest.mark.parametrize("command", ["timeline", "sessions", "profile", "tree"])
+def test_an_owner_with_a_similar_name_is_named(node: Node, command: str) -> None:
+    owner = ("Bobb",) if command == "tree" else ("--owner", "Bobb")
+    ended = run(command, *owner, **node.addresses)
+    assert "id you mean bob?" in ended.out + ended.err
+    assert "did you mean" not in run(command, *owner, "--json", **node.addresses).out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -47,6 +47,7 @@ def test_an_unavailable_part_does_not_end_the_checks_of_others(pipeline: Stack) 
     )
     found = by_name(settings)
     failed = {name: check.code for name, check in found.items() if check.state is State.FAIL}
+    assert found["index"].says == "Qdrant can't be reached at 127.0.0.1:1: check MEMFOREST_INDEX__URL."
     assert failed == {"database": "store_unavailable", "broker": "broker_unavailable", "index": "index_unavailable"}
     assert "MEMFOREST_BROKER__URL" in found["broker"].says
 

@@ -57,7 +57,7 @@ def test_a_chat_export_is_recognized_imported_and_imported_again(
     assert first.exit_code == 2
     assert "Format: openai (" in first.stderr
     assert "item 2: The conversation's current_node is not in its mapping. [invalid_item]" in first.stderr
-    assert "1 sessions accepted (2 new turns), 0 unchanged, 1 without words, 1 failed." in first.stdout
+    assert "1 session accepted (2 new turns), 0 unchanged, 1 without words, 1 failed." in first.stdout
 
     stored = pipeline.rows("SELECT external_id, role, content, occurred_at FROM memforest.turn ORDER BY ordinal")
     assert [(row[0], row[1], row[2], row[3].timestamp()) for row in stored] == [

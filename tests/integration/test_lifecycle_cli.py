@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,6 +123,10 @@ def test_forget_prints_a_receipt(program: Program) -> None:
         "forget", "-o", "ada", "--session", "s-1", "--turn", _turn(program, "ada", "kayak"), "-y", "--receipt"
     )
     assert "kayak" not in program.found("ada", "What did Bob buy?")
+    planned = program("forget", "-o", "ada", "--session", "s-1", "--dry-run")
+    assert re.fullmatch(r"Would be deleted: 1 session, \d+ turns?(, \d+ facts?)?\.", planned.strip()), planned
+    deleted = program("forget", "-o", "ada", "--session", "s-1", "--yes")
+    assert re.fullmatch(r"Deleted: 1 session, .*; nothing refers to it\.", deleted.strip()), deleted
     assert program.refused("forget", "-o", "ada", "--session", "nowhere", "-y") == "not_found"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
-from memforest_core.cli.toolkit.method_commands import OWNER, Command, given_argument, given_option
+from memforest_core.cli.toolkit.method_commands import Command, given_argument
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,
@@ -19,11 +19,12 @@ from memforest_core.cli.toolkit.operating import (
     actor_named,
     confirm,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, argument, option
 from memforest_core.cli.toolkit.output import (
     Exit,
     answered,
     console,
+    counted,
     named,
     plain_table,
     print_degraded,
@@ -31,6 +32,7 @@ from memforest_core.cli.toolkit.output import (
     printable,
     shortened,
 )
+from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memforest_core.assistant.profile.records import Forgetting, FoundFact, Intent, Profile, Turns
@@ -74,7 +76,7 @@ def _show_profile(found: Profile) -> None:
     print_degraded(found.degraded)
     by = "a list" if found.made.value == "rules" else "stored" if found.cached else "written now"
     more = ", more were left out" if found.truncated else ""
-    out.print(f"{len(found.states)} states{more}; {by}.", style="dim")
+    out.print(f"{counted(len(found.states), 'state')}{more}; {by}.", style="dim")
 
 
 def _show_intent(found: Intent) -> None:
@@ -82,7 +84,6 @@ def _show_intent(found: Intent) -> None:
     print_degraded(found.degraded)
 
 
-WRITE = given_option("write", "If no profile text is stored, let the model write one.", bool, True)
 TEXT = given_argument("text", "What somebody wrote to an assistant.", "TEXT")
 
 
@@ -136,18 +137,30 @@ def forget_words(
         raise typer.Exit(Exit.FAILED)
 
 
+def profile(
+    owner: OwnerOption,
+    person: Annotated[str | None, argument("The same as --about.")] = None,
+    about: Annotated[str | None, option(ABOUT, "--about", "--speaker")] = None,
+    write: Annotated[bool, typer.Option(help="If no profile text is stored, let the model write one.")] = True,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a person's profile: what is true of them now."""
+    if person is not None and about is not None:
+        raise InvalidInput("Name the person once: as an argument or with --about.", code="invalid_about")
+    with opened_memory(data) as memory:
+        found = memory.profile(owner, person if about is None else about, write=write)
+        if not answered(found, owner, as_json=as_json):
+            _show_profile(found)
+
+
 COMMANDS = (
     remember,
     forget_words,
+    profile,
     *(
         each.made()
         for each in (
-            Command(
-                "profile",
-                "Print a person's profile: what is true of them now.",
-                _show_profile,
-                (OWNER, given_option("about", ABOUT), WRITE),
-            ),
             Command(
                 "intent",
                 "Print what a text requests from the memory: remember, forget, about_me or none. Nothing is changed.",

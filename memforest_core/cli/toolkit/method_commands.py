@@ -87,12 +87,12 @@ class Command(NamedTuple):
         def run(*, data: Path | None, as_json: bool, **values: Any) -> None:
             with opening(data) as methods:
                 found = methods(prefix + self.name)(**values)
-            owner = values.get("owner") if hasattr(found, "owner_known") else None
-            if as_json and isinstance(found, Page):
-                items = [each.to_dict() if isinstance(each, Document) else each for each in found.items]
-                print_json(replace(found, items=tuple(items)))
-            elif not answered(found, owner, as_json=as_json):
-                self.show(found)
+                owner = values.get("owner") if hasattr(found, "owner_known") else None
+                if as_json and isinstance(found, Page):
+                    items = [each.to_dict() if isinstance(each, Document) else each for each in found.items]
+                    print_json(replace(found, items=tuple(items)))
+                elif not answered(found, owner, as_json=as_json):
+                    self.show(found)
 
         run.__annotations__ = {each.name: each.kind for each in given}
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads

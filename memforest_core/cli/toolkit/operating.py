@@ -13,7 +13,7 @@ from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain,
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from memforest_core.client.handles import Operation
     from memforest_core.work.records import OperationTask
@@ -45,8 +45,16 @@ def confirm(question: str, *, yes: bool, as_json: bool) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def follow(operation: Operation, *, wait: bool, timeout_s: float, as_json: bool, title: str) -> Mapping[str, object]:
-    """Follow an operation with a progress bar and print its end; its numbers.
+def follow(
+    operation: Operation,
+    *,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
+    title: str,
+    show: Callable[[Mapping[str, object]], None] | None = None,
+) -> Mapping[str, object]:
+    """Follow an operation with a progress bar and print its end, by ``show`` or as a table; its numbers.
 
     Raises OperationFailed, WaitTimeout.
     """
@@ -62,7 +70,7 @@ def follow(operation: Operation, *, wait: bool, timeout_s: float, as_json: bool,
     if as_json:
         print_json({"operation": str(operation.id), "kind": operation.kind, "state": "done", "numbers": plain(numbers)})
     else:
-        print_numbers(numbers)
+        (show or print_numbers)(numbers)
     return numbers
 
 

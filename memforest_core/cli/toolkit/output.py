@@ -13,8 +13,13 @@ Results go to stdout; progress, errors and logs to stderr. With ``--json`` an er
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
+from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from memforest_core.domain.pages import Document
@@ -33,7 +38,7 @@ from memforest_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from rich.console import Console
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 10_000
 """Columns when no terminal says how wide it is: lines are for other programs then, and stay whole."""
+
+
+NAME = "memforest"
 
 
 class Exit(IntEnum):
@@ -150,8 +158,25 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in joined)
 
 
+_similar: list[Callable[[str], str | None]] = []
+"""Finds an owner with a similar name in the store that is open."""
+
+
+@contextmanager
+def similar_owners(find: Callable[[str], str | None]) -> Iterator[None]:
+    """Let ``no_memory`` name the similar owner that ``find`` finds."""
+    _similar.append(find)
+    try:
+        yield
+    finally:
+        _similar.pop()
+
+
 def no_memory(owner: str) -> str:
-    """What a reading command says about an owner without a memory."""
+    """What a reading command says about an owner without a memory; while a store is open, with a similar name."""
+    near = _similar[-1](owner) if _similar else None
+    if near is not None:
+        return f"{printable(owner)} has no memory yet: did you mean {printable(near)}?"
     return f"{printable(owner)} has no memory yet: memforest ingest stores a conversation."
 
 
@@ -165,6 +190,23 @@ def print_page(page: Page[Any], table: Table, owner: str | None = None, *, as_js
         console().print(table)
         if page.cursor is not None:
             console().print(f"More follow: --cursor {page.cursor}", style="yellow", soft_wrap=True)
+
+
+def counted(count: int, word: str) -> str:
+    """A number with its noun: "1 turn", "2 turns"."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def this_program() -> str:
+    """This command as a shell in this directory runs it: by its name where PATH has it, else by its path."""
+    own = Path(sys.argv[0]) if Path(sys.argv[0]).name == NAME else Path(sys.executable).with_name(NAME)
+    found = which(NAME)
+    if not own.is_file():
+        return NAME if found else f"{sys.executable} -m memforest_core.cli"
+    if found is not None and own.samefile(found):
+        return NAME
+    here = Path(os.path.relpath(own))
+    return shlex.quote(str(own.absolute() if here.parts[0] == ".." else here))
 
 
 def minute(moment: datetime | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -42,8 +43,11 @@ class EmbeddedNode:
         can't be called as it is set.
         """
         if not structlog.is_configured():
-            # Stdout is the program's own.
-            structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+            # Stdout is the program's own. Like the standard library's, warnings go to stderr and nothing below them.
+            structlog.configure(
+                wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+                logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+            )
         with ExitStack() as undo:
             servers = EmbeddedServers.start(path)
             undo.callback(servers.close)

@@ -15,9 +15,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import redis
+from qdrant_client.http.exceptions import ResponseHandlingException
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import BrokerUnavailable, MemForestError
+from memforest_core.errors import BrokerUnavailable, IndexUnavailable, MemForestError
 from memforest_core.index.index_opening import open_index
 from memforest_core.index.qdrant.edge_index import ASIDE, read_all
 from memforest_core.models.answers import open_prompts
@@ -67,7 +68,7 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
     yield Check("settings", State.OK, f"tenant {settings.tenant}")
     engine = open_engine(settings.database)
     try:
-        database = _tried("database", lambda: _database(engine, used["database"]))
+        database = _tried("database", lambda: _database(engine, used["database"]), used["database"])
         yield database
         if database.state is not State.FAIL:
             yield _tried("schema", lambda: _schema(engine))
@@ -76,7 +77,7 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
             yield _tried("connections", lambda: _connections(engine, settings))
     finally:
         engine.dispose()
-    yield _tried("broker", lambda: _broker(settings, used["broker"]))
+    yield _tried("broker", lambda: _broker(settings, used["broker"]), used["broker"])
     opened: list[Embedder] = []
     yield _tried("embedding", lambda: _embedding(settings, opened))
     if opened:
@@ -122,12 +123,12 @@ def _readable(directory: Path) -> str:
     return f"{directory}, {read_all(directory)} points can be read"
 
 
-def _tried(name: str, check: Callable[[], Check | str]) -> Check:
-    """What a check says; a sentence is of a part that is well."""
+def _tried(name: str, check: Callable[[], Check | str], place: str = "") -> Check:
+    """What a check says; a sentence is of a part that is well. A failure names the ``place`` first."""
     try:
         found = check()
     except MemForestError as error:
-        return Check(name, State.FAIL, error.message, error.code)
+        return Check(name, State.FAIL, f"{place}: {error.message}" if place else error.message, error.code)
     return found if isinstance(found, Check) else Check(name, State.OK, found)
 
 
@@ -206,7 +207,12 @@ def _embedding(settings: Settings, opened: list[Embedder]) -> str:
 
 def _index(settings: Settings, embedder: Embedder, place: str) -> str:
     with closing(open_index(settings, embedder)) as index:
-        index.prepare()
+        try:
+            index.prepare()
+        except IndexUnavailable as error:
+            if isinstance(error.__cause__, ResponseHandlingException):
+                raise IndexUnavailable(f"Qdrant can't be reached at {place}: check MEMFOREST_INDEX__URL.") from error
+            raise
         points = index.count(TenantId(settings.tenant))
     return f"{place}, {points} points"
 

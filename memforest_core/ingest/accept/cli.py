@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, console, counted, print_json, printable
+from memforest_core.domain.turns import checked_zone
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
 
@@ -21,13 +24,25 @@ if TYPE_CHECKING:
 
     from memforest_core.client.handles import SessionHandle
     from memforest_core.client.producer import MemForestClient
+    from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.ingest.formats.formats import Checked, Chosen
-    from memforest_core.ingest.formats.talks import Options
+    from memforest_core.ingest.formats.talks import Findings, Options
 
 MAX_REPORTED = 1_000
 """Kinds of bad lines and items that are named; more are counted."""
 MAX_SHOWN_CHARS = 300
 """Of a turn in a dry run."""
+
+FORMAT_NAMES = (
+    "anthropic, characterai, characterai-older, claude, claude-code, codex, csv, discord, gemini-api, gemini-takeout,"
+    " gemini-takeout-page, hindsight, history, imessage, imessage-txt, instagram, jsonl, langchain, langfuse,"
+    " langsmith, letta, librechat, locomo, longmemeval, mem0, messenger, open-webui, openai, openai-items,"
+    " sharegpt, sillytavern, slack, sqlite, teams, telegram, vercel, whatsapp, zep, zep-facts"
+)
+"""The names of all formats, whose readers help does not load."""
+MAX_OWNERS_READ = 20
+"""Owners whose sessions are read for warnings."""
+_NO_ZONE = "{} without a zone: taken as UTC, or as the zone of an owner who has one; give --time-zone."
 
 Wait = Literal["none", "raw", "facts", "summaries"]
 
@@ -93,8 +108,8 @@ def ingest(
     format_: Annotated[
         str | None,
         option(
-            "whatsapp, telegram, slack, openai, claude, history, sqlite, jsonl (as above) and the other names in"
-            " docs/input.md. Default: recognized by the names in a zip or folder and the beginnings of files.",
+            f"One of {FORMAT_NAMES}. docs/input.md says whose they are; jsonl is as above. Default: recognized by the"
+            " names in a zip or folder and the beginnings of files.",
             "--format",
         ),
     ] = None,
@@ -153,11 +168,12 @@ def ingest(
     from memforest_core.ingest.formats.fields import Dates
     from memforest_core.ingest.formats.formats import OWN_LINES, chosen, sessions
     from memforest_core.ingest.formats.history import parse_map
-    from memforest_core.ingest.formats.talks import Findings, Options
+    from memforest_core.ingest.formats.talks import ME_UNUSED, Findings, Options
 
     if display_name is not None and owner is None:
         raise InvalidInput("Give --owner with --display-name, which is the name of that owner.", code="missing_owner")
-    options = Options(owner, session, me, *parse_map(columns or []), Dates(dates), skip_unread)
+    zone = UTC if time_zone is None else checked_zone(time_zone)
+    options = Options(owner, session, me, *parse_map(columns or []), Dates(dates), zone, skip_unread)
     with opened(file) as files:
         found = chosen(files, None if format_ == "auto" else format_)
         name = found.format.name
@@ -167,19 +183,29 @@ def ingest(
         report = Report(name, waited=wait or ("none" if data is None else "summaries"))
         if name != OWN_LINES or dry_run:
             options, seen = _checked(found, options, as_json)
+            zoneless = seen.findings.zoneless if time_zone is None else 0
+            warnings = [*seen.warnings, *([_NO_ZONE.format(counted(zoneless, "time"))] if zoneless else [])]
             if dry_run:
-                _show(report, seen, as_json)
+                _show(report, seen.findings, warnings, as_json)
                 return
-            report.warnings = tuple(seen.warnings)
+            report.warnings = tuple(warnings)
+        elif me:
+            report.warnings = (f"{ME_UNUSED}.",)
         with opened_store(data, create=True) as store, _followed(found, "handing over", as_json) as (read, progress):
             items = sessions(read, options, Findings())
             names = {} if display_name is None else {owner: display_name}
             handles = _handed_over(items, store.client, report, names, time_zone, backfill, timeout)
-            accepted = [(handle.owner, handle.session_id) for handle in handles if report.waited != "none"]
+            owners: set[str] = set()
+            accepted: list[tuple[str, str]] = []
+            for handle in handles:
+                if handle.accepted.new_turns and len(owners) < MAX_OWNERS_READ:
+                    owners.add(handle.owner)
+                if report.waited != "none":
+                    accepted.append((handle.owner, handle.session_id))
             for one in progress.track(accepted, description=f"waiting for {report.waited}"):
                 store.client.wait(*one, report.waited, timeout)
-            if report.accepted:
-                report.warnings += store.inspection.system(store.tenant).warnings
+            read_of = [store.inspection.forest(store.tenant, each).warnings for each in sorted(owners)]
+            report.warnings += tuple(dict.fromkeys(warning for found_of in read_of for warning in found_of))
     _print(report, as_json)
 
 
@@ -224,32 +250,47 @@ def _checked(found: Chosen, options: Options, as_json: bool) -> tuple[Options, C
     return options, seen
 
 
-def _show(report: Report, seen: Checked, as_json: bool) -> None:
+def _instant(turn: TurnInput, zone: tzinfo) -> dict[str, str]:
+    """The turn's time as it would be stored, in UTC; nothing where it has none."""
+    from memforest_core.ingest.formats.fields import Dates, when
+
+    moment = when(turn.get("timestamp"), Dates("dmy"))
+    if moment is None:
+        return {}
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+    return {"timestamp": aware.astimezone(UTC).isoformat(timespec="seconds")}
+
+
+def _show(report: Report, found: Findings, warnings: Sequence[str], as_json: bool) -> None:
     """Print what would be stored, and exit with a code that says so when something would fail."""
-    found = seen.findings
     for bad in found.refused:
         report.refuse(bad.position, bad.session_id, bad.error)
     mine, others = dict(found.mine.most_common(100)), dict(found.speakers.most_common(100))
-    first, last = (f"{moment:%Y-%m-%d %H:%M}" if moment else None for moment in (found.first, found.last))
-    shown: list[Mapping[str, object]] = [{"session_id": session, **turn} for session, turn in found.shown]
+    ends = (found.first, found.last)
+    first, last = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else None for moment in ends)
+    shown: list[Mapping[str, object]] = [
+        {"session_id": session, **turn, **_instant(turn, found.zone)} for session, turn in found.shown
+    ]
     if as_json:
         counts = {"sessions": found.sessions, "turns": found.turns, "failed": report.failed, "notices": found.notices}
         said = {"owner_speaks_as": mine, "speakers": others, "first": first, "last": last, "shown": shown}
-        print_json({"format": report.format, **counts, **said, "errors": report.errors, "warnings": seen.warnings})
+        print_json({"format": report.format, **counts, **said, "errors": report.errors, "warnings": warnings})
     else:
         for turn in shown:
             who = turn.get("name") or turn.get("speaker_id") or turn["role"]
             text = str(turn["content"])[:MAX_SHOWN_CHARS]
-            print(printable(f"{turn['session_id']} | {turn.get('timestamp', 'undated')} | {who}: {text}"))
+            at = str(turn.get("timestamp", "undated")).replace("T", " ").replace("+00:00", " UTC")
+            print(printable(f"{turn['session_id']} | {at} | {who}: {text}"))
         for what, names in (("The owner speaks as", mine), ("Others", others)):
             if names:
                 print(printable(f"{what}: {', '.join(f'{name} ({count})' for name, count in names.items())}."))
         if first:
-            print(f"From {first} to {last}.")
+            print(f"From {first} to {last} UTC.")
         if found.notices:
             print(f"{found.notices} notices of the app (joined, called, deleted) and lines taken back are left out.")
-        _print_doubts(report.errors, seen.warnings)
-        print(f"{found.sessions} sessions with {found.turns} turns would be stored, {report.failed} would fail.")
+        _print_doubts(report.errors, warnings)
+        stored = f"{counted(found.sessions, 'session')} with {counted(found.turns, 'turn')}"
+        print(f"{stored} would be stored, {report.failed} would fail.")
     if report.failed:
         raise typer.Exit(Exit.REFUSED)
 
@@ -284,10 +325,22 @@ def _handed_over(
                         room_timeout_s=room_timeout_s,
                     )
                 except (InvalidInput, SessionConflict) as error:
-                    report.refuse(item.position, item.session_id, error)
+                    report.refuse(item.position, item.session_id, _explained(error, item, report.format))
                     continue
                 report.count(handle)
                 yield handle
+
+
+def _explained(error: InvalidInput | SessionConflict, item: Converted, format_: str) -> InvalidInput | SessionConflict:
+    """What to do about a converted session that differs from the stored one: its ids are the export's own."""
+    from memforest_core.ingest.formats.formats import OWN_LINES
+
+    if format_ == OWN_LINES or not isinstance(error, SessionConflict):
+        return error
+    return SessionConflict(
+        f"{error.message.partition(':')[0]}: stored with another --me, --map or --time-zone? Forget the session first:"
+        f" memforest forget --owner {quote(item.owner)} --session {quote(item.session_id)}."
+    )
 
 
 def _print(report: Report, as_json: bool) -> None:
@@ -297,10 +350,8 @@ def _print(report: Report, as_json: bool) -> None:
     else:
         _print_doubts(report.errors, report.warnings)
         wordless = f" {report.wordless} without words," if report.wordless else ""
-        print(
-            f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,"
-            f"{wordless} {report.failed} failed."
-        )
+        accepted = f"{counted(report.accepted, 'session')} accepted ({counted(report.new_turns, 'new turn')})"
+        print(f"{accepted}, {report.unchanged} unchanged,{wordless} {report.failed} failed.")
     if report.failed:
         raise typer.Exit(Exit.REFUSED)
 

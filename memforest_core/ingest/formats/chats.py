@@ -214,7 +214,7 @@ def _telegram_file(kind: str, name: object) -> str:
 
 _SPOKEN = {"", "bot_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment", "me_message"}
 _MARKUP = re.compile(r"<(?P<sign>[@#!]?)(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
-_LISTS = {"channels", "groups", "dms", "mpims"}
+SLACK_LISTS = {"users", "channels", "groups", "dms", "mpims"}
 _PERSON = "profile.display_name profile.real_name real_name display_name name"
 _SLACK = replace(
     NONE, time="ts", id="ts", speaker_id="user bot_id",
@@ -224,24 +224,26 @@ _SLACK = replace(
 
 def _slack(files: Sequence[File], options: Options) -> Iterator[Found]:
     """A conversation for each channel, its days in one; replies of threads name the message that they answer."""
-    by_name = {PurePosixPath(file.name).name: file for file in files if file.stem in {"users", *_LISTS}}
+    by_name = {PurePosixPath(file.name).name: file for file in files if file.stem in SLACK_LISTS}
     near = files[0].path.parent.parent / "users.json" if len(files) == 1 and files[0].path else None
     if "users.json" not in by_name and near is not None and near.is_file():
         by_name["users.json"] = File("users.json", 0, lambda: near.open("rb"))
-    users = [(name_of(raw.get("id")), name_of(value_of(raw, _PERSON))) for raw in _objects(by_name.get("users.json"))]
-    people = {id_: name for id_, name in users if name}
+    users = list(_objects(by_name.get("users.json")))
+    called = {name_of(raw.get("id")): [name_of(value_of(raw, one)) for one in _PERSON.split()] for raw in users}
+    names = {id_: [name for name in each if name] for id_, each in called.items()}
+    people = {id_: each[0] for id_, each in names.items() if each}
     titles: dict[str | None, str] = {}
     for raw in (*_objects(by_name.get("dms.json")), *_objects(by_name.get("mpims.json"))):
         members = raw.get("members")
         named = [people.get(str(one), str(one)) for one in members] if isinstance(members, list) else []
         titles[name_of(raw.get("name")) or name_of(raw.get("id"))] = ", ".join(named)
-    days = [file for file in files if file.stem not in {"users", *_LISTS} and file.name.endswith(".json")]
+    days = [file for file in files if file.stem not in SLACK_LISTS and file.name.endswith(".json")]
     for position, (folder, of) in enumerate(groupby(sorted(days, key=lambda f: f.name), lambda f: f.folder), start=1):
         found = [raw for file in of for raw in _objects(file) if "ts" in raw]
         path = files[0].path
         channel = PurePosixPath(folder).name or (path.parent.name if path is not None else "slack")
         if found:
-            said = (_slack_message(raw, people) for raw in found)
+            said = (_slack_message(raw, people, names) for raw in found)
             yield _talk(position, f"slack-{channel}", titles.get(channel) or channel, channel, said)
 
 
@@ -254,7 +256,9 @@ def _objects(file: File | None) -> Iterator[Mapping[str, object]]:
             yield value.content
 
 
-def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) -> Message | None:
+def _slack_message(
+    raw: Mapping[str, object], people: Mapping[str | None, str], names: Mapping[str | None, Sequence[str]]
+) -> Message | None:
     if str(raw.get("subtype") or "") not in _SPOKEN:
         return None
     user = name_of(raw.get("user"))
@@ -278,6 +282,7 @@ def _slack_message(raw: Mapping[str, object], people: Mapping[str | None, str]) 
         message,
         text=html.unescape(_MARKUP.sub(written, text)) if isinstance(text, str) else None,
         speaker=people.get(user) or message.speaker,
+        known_as=names.get(user, ()),
         reply=thread if thread != message.id else None,
         edited=raw.get("edited") is not None,
         files=marks([each for each in attached if value_of(each, "mode") != "tombstone"]),

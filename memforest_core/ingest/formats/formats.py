@@ -6,9 +6,10 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.chats import CHATS
+from memforest_core.ingest.formats.chats import CHATS, SLACK_LISTS
 from memforest_core.ingest.formats.datasets import DATASETS
 from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.file_items import Item
@@ -103,10 +104,12 @@ def recognized(file: File) -> Format:
     near = nearest(fields, FORMATS.values())
     top = sorted(field for field in fields if "." not in field and "=" not in field)
     hint = f" Its fields are {', '.join(top[:12])}." if top else ""
-    if near is not None:
+    if file.stem in SLACK_LISTS and fields & {"profile", "members"}:
+        hint = " It is a part of a Slack export: give the export's folder or zip."
+    elif near is not None:
         hint += f" It is nearest to {near[0].name} ({near[0].what}), but has no {', '.join(near[1])}."
     raise InvalidInput(
-        f"{file.name} is of no known format.{hint} Give --format, one of {', '.join(sorted(FORMATS))}.",
+        f"{file.name} is of no known format.{hint} memforest ingest --help lists the names for --format.",
         code="unknown_format",
     )
 
@@ -125,7 +128,8 @@ def chosen(files: Sequence[File], named: str | None) -> Chosen:
     InvalidInput for an unknown one, for none, and for several."""
     given = FORMATS.get(named) if named is not None else None
     if named is not None and given is None:
-        said = f"--format knows no {named!r:.40}: give one of {', '.join(sorted(FORMATS))}."
+        near = "".join(f"did you mean {name}? " for name in get_close_matches(named.lower(), FORMATS, 1))
+        said = f"--format knows no {named!r:.40}: {near}memforest ingest --help lists the names."
         raise InvalidInput(said, code="unknown_format")
     if len(files) == 1 and not files[0].archive:
         return Chosen(given or recognized(files[0]), files)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import PurePath
 from shlex import quote
 from typing import Any
@@ -73,6 +73,8 @@ class Message:
     """The export says that the account's owner said it."""
     files: Sequence[str] = ()
     """Attachments as ``mark`` writes them."""
+    known_as: Sequence[str] = ()
+    """Other names of the speaker, by which --me may name the owner."""
     metadata: Mapping[str, object] = field(default_factory=dict)
     raw: object = None
     """The message in the file: names the fields when one can't be read."""
@@ -118,6 +120,8 @@ class Options:
     roles: Mapping[str, str] = field(default_factory=dict)
     """--map: names of fields, and what values of the role mean."""
     dates: Dates = field(default_factory=Dates)
+    zone: tzinfo = UTC
+    """Of times without one."""
     skip_unread: bool = False
     fallback: str | None = None
     """What conversations are called that have no id: the file's name."""
@@ -251,6 +255,13 @@ class Findings:
     """Ids of those who speak under the owner's name."""
     persons: set[str] = field(default_factory=set)
     """Speakers that the owner could be."""
+    named: bool = False
+    """A message has a speaker's name or id."""
+    owns: bool = False
+    """A message is the owner's by the export, or by --me."""
+    zone: tzinfo = UTC
+    zoneless: int = 0
+    """Turns whose times have no zone: they are in ``zone``."""
     needs_me: bool = False
     """People talk to each other, and nothing says which speaker is the owner."""
     mapped: set[str] = field(default_factory=set)
@@ -293,7 +304,8 @@ class Findings:
         if moment is None:
             self.undated += 1
         else:
-            aware = _aware(moment)
+            aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=self.zone)
+            self.zoneless += moment.tzinfo is None and item.time_zone is None
             self.first = min(self.first or aware, aware)
             self.last = max(self.last or aware, aware)
 
@@ -331,6 +343,7 @@ class Sessions:
     def __init__(self, options: Options, findings: Findings) -> None:
         self._options = options
         self._findings = findings
+        findings.zone = options.zone
         self._unnamed = 0
 
     def made(self, found: Iterable[Talk | Item]) -> Iterator[Item]:
@@ -417,9 +430,11 @@ class Sessions:
             own = f"{own}~{len(seen)}"
         seen[own or ""] = text
         named, speaker = message.speaker, message.speaker_id
-        said = {name.casefold() for name in (named, speaker) if name}
+        said = {name.casefold() for name in (named, speaker, *message.known_as) if name}
         role = message.role or "user"
+        findings.named |= role == "user" and bool(said)
         if role == "user" and (message.mine or said & me):
+            findings.owns = True
             if speaker and not message.mine:
                 findings.mine_ids.add(speaker)
             named, speaker = named or self._options.me or None, owner
@@ -442,6 +457,9 @@ def _listed(findings: Findings) -> str:
     return ", ".join(f"{name} ({counts[name]})" for name in names[:20]) + more
 
 
+ME_UNUSED = "--me is not used: this is no chat among people"
+
+
 def warnings_of(findings: Findings, options: Options) -> list[str]:
     """Sentences about what would be stored otherwise than it may be meant. Raises InvalidInput in one sentence for
     what must not be stored: nobody known to be the owner, senders or bodies not read, names of --map in no message."""
@@ -458,13 +476,14 @@ def warnings_of(findings: Findings, options: Options) -> list[str]:
     (_, name), most = next(iter(findings.names.most_common(1)), (("", ""), 0))
     if most > 1:
         said.append(f"{most} conversations are called {name!r:.80}: those that differ from the first are refused")
-    known = {name.casefold() for name in findings.persons}
-    if options.me and findings.turns and not findings.mine and options.me.casefold() not in known:
-        sentence = f"Nobody is called {options.me!r:.80}: speakers are {_listed(findings)}"
-        parts = set(options.me.casefold().split())
-        if any(parts & set(name.split()) for name in known):
-            raise InvalidInput(f"{sentence}.", code="unknown_me")
-        said.append(sentence)
+    if options.me and findings.turns and not findings.owns:
+        if findings.named:
+            raise InvalidInput(
+                f"Nobody is called {options.me!r:.80}: speakers are {_listed(findings)}. Give --me '' for none of"
+                " them.",
+                code="unknown_me",
+            )
+        said.append(ME_UNUSED)
     missing = [what for what in options.names if what in MAPPED and what not in findings.mapped]
     if missing and findings.messages:
         what = missing[0]

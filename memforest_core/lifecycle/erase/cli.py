@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +21,8 @@ from memforest_core.cli.toolkit.operating import (
     follow,
 )
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
-from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, console, counted, print_json, printable
+from memforest_core.lifecycle.erase.records import LEFT
 
 if TYPE_CHECKING:
     from memforest_core.lifecycle.erase.records import Receipt
@@ -66,7 +69,12 @@ def forget(
             dry_run=dry_run,
         )
         if not receipt or dry_run or no_wait:
-            follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="deleting")
+            show = partial(_print_counts, "Would be deleted" if dry_run else "Deleted")
+            numbers = follow(
+                operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="deleting", show=show
+            )
+            if not dry_run and not no_wait and _left(numbers):
+                raise typer.Exit(Exit.FAILED)
             return
         operation.wait(timeout)
         shown = memory.lifecycle.receipt(operation.id)
@@ -76,6 +84,20 @@ def forget(
         _print_receipt(shown)
     if not shown.clean:
         raise typer.Exit(Exit.FAILED)
+
+
+def _left(numbers: Mapping[str, object]) -> int:
+    """References that the search found after the deletion."""
+    return sum(int(str(count)) for name, count in numbers.items() if name.startswith(LEFT))
+
+
+def _print_counts(title: str, numbers: Mapping[str, object]) -> None:
+    """What went, in one sentence; ``--receipt`` prints every count."""
+    counts = ((word, int(str(numbers.get(f"{word}s", 0)))) for word in ("session", "turn", "fact"))
+    said = ", ".join(counted(count, word) for word, count in counts if count) or "nothing that was said"
+    left = _left(numbers)
+    rest = f"{counted(left, 'reference')} left: request it once more" if left else "nothing refers to it"
+    console().print(f"{title}: {said}{'' if title != 'Deleted' else f'; {rest}'}.")
 
 
 def _print_receipt(receipt: Receipt) -> None:

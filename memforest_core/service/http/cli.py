@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +44,9 @@ def serve(
     import logging
 
     from memforest_core.cli.toolkit.logs import configure_logs
+    from memforest_core.cli.toolkit.memory_opening import opened_store
     from memforest_core.settings import load_settings
+    from memforest_core.store.schema import check_ready
 
     configure_logs(logging.INFO)
     with needed("memforest[server]"):
@@ -58,15 +62,25 @@ def serve(
     settings = load_settings()
     own = settings.server
     listening = listen(own.host if host is None else host, own.port if port is None else port)
-    _announce(address_of(listening), processes, as_json)
+    announce = partial(_announce, address_of(listening), processes, as_json)
     if processes == 1:
-        _serve(listening, data, proxy)
-    else:
-        _serve_in(processes, listening, proxy)
+        _serve(listening, data, proxy, ready=announce)
+        return
+    with opened_store(None) as store:
+        check_ready(store.engine)
+    announce()
+    _serve_in(processes, listening, proxy)
 
 
-def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place: int = 0) -> None:
-    """Answer in this process until a signal stops it; its metrics are ``place`` ports after the setting's."""
+def _serve(
+    listening: socket.socket,
+    data: Path | None,
+    proxy: str | None,
+    place: int = 0,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Answer in this process until a signal stops it, and call ``ready`` when it does; its metrics are ``place`` ports
+    after the setting's."""
     from memforest_core.cli.toolkit.memory_opening import opened_memory
     from memforest_core.observe.prometheus import BacklogCollector, PrometheusTelemetry, serve_metrics
     from memforest_core.observe.rows import ObserveStore
@@ -83,6 +97,8 @@ def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place
             registry = telemetry.registry
         server = HttpServer(memory, listening, registry, proxy)
         server.start()
+        if ready is not None:
+            ready()
         while server.running and not stop.wait(WATCH_S):
             pass
         server.stop()

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput, SessionConflict
-from memforest_core.ingest.accept.cli import BadItem, Report
+from memforest_core.ingest.accept.cli import FORMAT_NAMES, BadItem, Report
 from memforest_core.ingest.formats.export_files import File, opened
 from memforest_core.ingest.formats.file_items import Converted, Refused
-from memforest_core.ingest.formats.formats import HEAD_BYTES, recognized
+from memforest_core.ingest.formats.formats import FORMATS, HEAD_BYTES, chosen, recognized
 from memforest_core.ingest.formats.json_items import read_lines
 from tests.harness.exports import file_of
 
@@ -41,6 +41,48 @@ def test_what_can_not_be_read_opens_nothing(tmp_path: Path, arguments: list[str]
     assert result.exit_code == 2
     assert json.loads(result.stderr.splitlines()[-1])["error"]["code"] == code
     assert not data.exists()
+
+
+TALK = "13/04/24, 9:15 - Ida: Hello.\n13/04/24, 9:16 - Ben: Good morning."
+SAID = {
+    "author": {"role": "user"},
+    "content": {"content_type": "text", "parts": ["Hi."]},
+    "create_time": 1737020005.123,
+}
+CHATGPT = [
+    {
+        "title": "A",
+        "conversation_id": "a",
+        "mapping": {"m": {"id": "m", "message": SAID | {"id": "m"}, "parent": None, "children": []}},
+        "current_node": "m",
+    }
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "shown", "said"),
+    [
+        (TALK, [], "2024-04-13 09:15:00 UTC | Ida", "2 times without a zone: taken as UTC"),
+        (TALK, ["--time-zone", "Europe/Oslo"], "2024-04-13 07:15:00 UTC | Ida", ""),
+        (TALK, [], "From 2024-04-13 09:15 to 2024-04-13 09:16 UTC.", "1 session with 2 turns would be stored"),
+        (json.dumps(CHATGPT), [], "| 2025-01-16 09:33:25 UTC |", "--me is not used"),
+        (json.dumps(CHATGPT), [], "1 session with 1 turn would be stored, 0 would fail.", ""),
+    ],
+)
+def test_a_dry_run_shows_the_instants_that_would_be_stored(
+    tmp_path: Path, content: str, arguments: list[str], shown: str, said: str
+) -> None:
+    file = tmp_path / ("chat.json" if content.startswith("[") else "chat.txt")
+    file.write_text(content)
+    result = CliRunner().invoke(app, ["ingest", str(file), "--owner", "ann", "--me", "Ben", "--dry-run", *arguments])
+    assert shown in result.output and said in result.output, result.output
+    assert bool(arguments) != ("without a zone" in result.output) or content != TALK
+
+
+def test_help_names_every_format_and_an_error_none() -> None:
+    assert FORMAT_NAMES.split(", ") == sorted(FORMATS)
+    with pytest.raises(InvalidInput, match=r"did you mean whatsapp\? memforest ingest --help lists the names\.$"):
+        chosen([], "watsapp")
 
 
 CHATS = [{"title": "A", "conversation_id": "a", "create_time": 1.5, "mapping": {}, "current_node": None}]

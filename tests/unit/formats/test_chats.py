@@ -311,6 +311,9 @@ def test_replies_edits_titles_and_channels_are_taken_over(tmp_path: Path) -> Non
         ("a.csv", "who,text\nIda,a\rb", {}, "Line 2 of a.csv is no row"),
         ("a.txt", SPANISH, {}, r"--me NAME \(--me '' for none\): Ben \(1\), Ida \(1\)"),
         ("a.txt", SPANISH, {"me": "Ida Berg"}, "Nobody is called 'Ida Berg': speakers are"),
+        ("a.txt", SPANISH, {"me": "Idda"}, r"Nobody is called 'Idda': speakers are Ben \(1\), Ida \(1\)\. Give --me '' for none"),
+        ("users.json", SLACK["users.json"], {}, "a part of a Slack export: give the export's folder or zip"),
+        ("channels.json", [{"id": "C1", "name": "a", "members": []}], {}, "a part of a Slack export"),
         ("a.json", {"messages": [{"text": "Hi.", "writer": {"nickname": "Ida"}}]}, {},
          r"1 of 1 messages have no sender that I can read: fields are writer.nickname; try --map speaker=writer.nickname"),
         ("a.json", {"guild": {}, "channel": {"id": "1"}, "posts": [{"author": {"nick": "x"}}]}, {}, "nearest to discord .* no "),
@@ -364,6 +367,12 @@ def test_what_is_written_to_take_long_does_not(tmp_path: Path) -> None:
     formats_of(json.dumps(['"' * 99_999]).encode()[: 2**16])
     assert monotonic() - began < 5
     assert found.turns[-1]["content"] == "two"
+
+
+@pytest.mark.parametrize("name", ["ben", "Ben Dahl", "U2"])
+def test_any_name_in_the_users_of_a_slack_export_is_the_owners(tmp_path: Path, name: str) -> None:
+    seen, _ = read(written(tmp_path, "slack.zip", SLACK), me=name)
+    assert seen.findings.mine == {"Ben Dahl": 2}
 
 
 @pytest.mark.parametrize("damage", ["cut", "bomb", "no zip in it", "inside"])
