@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def run_commands(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> li
     printed = []
     for line in lines:
         program, *arguments = shlex.split(line, comments=True)
-        assert program == "memforest" and "--data" in arguments, line
+        assert program == "memforest" and {"--data", "--dry-run"} & set(arguments), line
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, (line, done.output)
         printed.append(done.stdout)
@@ -127,6 +128,8 @@ def test_importing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     (tmp_path / "chats.jsonl").write_text(line)
     exported = {"mapping": {}, "id": "c1", "title": "Empty", "create_time": 1.0}
     (tmp_path / "conversations.json").write_text(json.dumps([exported]))
+    with zipfile.ZipFile(tmp_path / "WhatsApp Chat with Bob.zip", "w") as archive:
+        archive.writestr("_chat.txt", "[13/04/24, 09:15:00] Alice: I row.\n[13/04/24, 09:16:00] Bob: I sail.")
     with sqlite3.connect(tmp_path / "crew.db") as database:
         database.execute("CREATE TABLE log (session_id TEXT, role TEXT, body TEXT)")
         database.execute("INSERT INTO log VALUES ('r1', 'user', 'The anchor is new.')")

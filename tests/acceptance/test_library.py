@@ -83,6 +83,12 @@ def test_a_second_owner_of_a_directory_is_refused(memory: MemForest, directory: 
     assert "DataDirectoryInUse" in other.stderr
 
 
+def test_the_library_prints_nothing_of_its_own(tmp_path: Path) -> None:
+    script = f"from memforest_core import MemForest\nwith MemForest.embedded({str(tmp_path)!r}): print('mine')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("mine\n", "")
+
+
 def test_a_forked_child_may_not_use_the_parents_memory(memory: MemForest) -> None:
     assert memory.recall("bob", "Where?").evidence
     reader, writer = os.pipe()

@@ -164,3 +164,18 @@ def test_sessions_of_a_file_are_in_the_zone_of_the_option_or_of_their_line(
     [visit] = [fact for fact in pipeline.memory.facts("home").items if "Kyoto" in fact.text]
     assert visit.statement.time.start is not None
     assert f"{visit.statement.time.start:%Y-%m-%d %H:%M}" == "2025-02-28 00:00"
+
+
+def test_a_chat_stored_with_another_me_names_what_to_forget(
+    pipeline: Stack, shell: typer.Typer, tmp_path: Path
+) -> None:
+    file = tmp_path / "boats.txt"
+    file.write_text("13/04/24, 9:15 - Ida: I row.\n13/04/24, 9:16 - Ben: I sail.")
+    first, second = (
+        json.loads(CliRunner().invoke(shell, ["ingest", str(file), "--owner", "ann b", "--me", me, "--json"]).stdout)
+        for me in ("Ida", "Ben")
+    )
+    assert first["accepted"] == 1 and first["warnings"][0].startswith("2 times without a zone: taken as UTC")
+    [error] = second["errors"]
+    assert "stored with another --me" in error["message"]
+    assert error["message"].endswith("memforest forget --owner 'ann b' --session whatsapp-boats.")

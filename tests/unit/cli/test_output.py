@@ -10,7 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.cli.toolkit.output import Exit, exit_code, plain, print_json, printable, report_message
+from memforest_core.cli.toolkit.output import (
+    Exit,
+    exit_code,
+    plain,
+    print_json,
+    printable,
+    report_message,
+    this_program,
+)
 from memforest_core.client.embedded.directory import DataDirectoryInUse
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import (
@@ -91,3 +99,16 @@ def test_json_steers_no_terminal_and_loses_no_character(capsys: pytest.CaptureFi
     assert "Zoë" in written.out and "🌲" in written.out
     assert json.loads(written.out) == {"a": text}
     assert json.loads(written.err)["error"]["message"] == text
+
+
+@pytest.mark.parametrize(("on_path", "shown"), [(True, "memforest"), (False, "bin/memforest")])
+def test_this_program_is_named_as_a_shell_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: bool, shown: str
+) -> None:
+    own = tmp_path / "bin" / "memforest"
+    own.parent.mkdir()
+    own.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(own)])
+    monkeypatch.setenv("PATH", str(own.parent) if on_path else "")
+    assert this_program() == shown
