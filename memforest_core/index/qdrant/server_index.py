@@ -46,6 +46,11 @@ def server_failures(collection: str, operation: str) -> Iterator[None]:
         ) from error
 
 
+def unreachable(error: IndexUnavailable) -> bool:
+    """Whether no server answered at the address, or broke off."""
+    return isinstance(error.__cause__, ResponseHandlingException)
+
+
 def refusal(collection: str, operation: str, error: UnexpectedResponse) -> MemForestError:
     """The error that an HTTP status other than success means."""
     status = error.status_code or 500
