@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -20,7 +20,12 @@ from tests.harness.timing import until
 
 
 def children(parent: subprocess.Popen[bytes]) -> list[int]:
-    return [child.pid for child in psutil.Process(parent.pid).children() if child.status() != psutil.STATUS_ZOMBIE]
+    found = []
+    for child in psutil.Process(parent.pid).children():
+        with suppress(psutil.NoSuchProcess):  # it may end meanwhile
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child.pid)
+    return found
 
 
 @contextmanager
