@@ -42,6 +42,7 @@ RELEASE = (
     "acceptance/test_watching.py",
     "acceptance/test_wheel.py",
     "benchmarks",
+    "contract/memory/test_gateway_node.py",
     "contract/memory/test_openapi.py",
     "contract/memory/test_typescript.py",
     "unit/deploy/test_compose.py",
