@@ -23,7 +23,7 @@ from memforest_core.store.rows import among
 
 CONTENT = (
     "session", "speaker", "turn", "cell", "candidate", "fact", "occurrence", "tree", "node", "placement",
-    "node_summary", "vector", "visit",
+    "node_summary", "vector", "visit", "turn_topic",
 )  # fmt: skip
 """The tables of what a forest remembers. Others hold work, caches, accounts and policies, which are never copied."""
 

@@ -468,6 +468,31 @@ class Tree(OfTenant, Base, table="tree"):
     """The tags that a user gave a scene, a line each."""
     cold_at: Mapped[datetime | None] = mapped_column(info=NOT_EXPORTED)
     """Since when a scene's facts are out of the vector index; None while it is hot."""
+    begun_at: Mapped[datetime | None]
+    """When a scene began with a turn that was appended; None for one that began with a fact."""
+
+
+class TurnTopic(OfTenant, Base, table="turn_topic"):
+    """The topic that a turn belongs to, a scope of kind ``scene``: at most one. The row goes with the turn's words."""
+
+    __table_args__ = (
+        _belongs_to("turn", "session_id", "ordinal", ondelete="CASCADE"),
+        _belongs_to("tree", "tree_id"),
+        _index("ix_turn_topic_tree", "tenant_id", "tree_id", "occurred_at"),
+        _index("ix_turn_topic_newest", "tenant_id", "forest_id", "occurred_at"),
+    )
+
+    session_id: Mapped[UUID] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True)
+    forest_id: Mapped[UUID]
+    tree_id: Mapped[UUID]
+    occurred_at: Mapped[datetime]
+    """That of the turn."""
+    matched: Mapped[bool] = mapped_column(server_default="false")
+    """Whether ``append`` chose the topic: then the turn's facts go there. Otherwise the turn followed its facts."""
+    vector: Mapped[bytes | None] = mapped_column(info=WORDS | NOT_EXPORTED)
+    """Of the turn's text, in half precision; None for a turn that was not compared with others."""
+    vector_model: Mapped[str | None] = mapped_column(info=CODE | NOT_EXPORTED)
 
 
 class Placement(OfTenant, Base, table="placement"):

@@ -228,6 +228,9 @@ class BundleReader:
         }
         columns: dict[str, frozenset[str]] = {}
         for table in TABLES:
+            if table.optional and ("table", table.name) not in made:
+                columns[table.name] = frozenset()
+                continue
             named = set(re.findall(r"(\w+) (?:TEXT|INTEGER|BLOB)", made.get(("table", table.name), "")))
             present = tuple(each for each in table.columns if each.name in named or not each.null)
             columns[table.name] = frozenset(each.name for each in present)
@@ -262,6 +265,8 @@ class BundleReader:
     def rows(self, table: BundleTable, after: int, page: int) -> Iterator[Sequence[Row]]:
         """The rows behind the first ``after`` ones, ``page`` at a time; types of values are not checked."""
         stored = self._columns[table.name]
+        if not stored:
+            return
         names = ", ".join(each.name if each.name in stored else "NULL" for each in table.columns)
         with _faults():
             while True:
@@ -289,8 +294,11 @@ def _head(meta: dict[str, str]) -> BundleHead:
     """The description that a bundle has of itself, checked."""
     try:
         values: dict[str, Any] = {name: json.loads(value) for name, value in meta.items()}
-        head = _HEAD.validate_python({**values, "forest": values, "digests": values["sha256"]})
-    except (KeyError, ValueError, RecursionError):
+        absent = [table.name for table in TABLES if table.optional and table.name not in values["rows"]]
+        values["rows"] |= dict.fromkeys(absent, 0)
+        digests = values["sha256"] | dict.fromkeys(absent, hashlib.sha256().hexdigest())
+        head = _HEAD.validate_python({**values, "forest": values, "digests": digests})
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise damaged("meta") from None
     if not head.rows.keys() == head.digests.keys() == {table.name for table in TABLES}:
         raise damaged("meta")

@@ -68,6 +68,8 @@ class BundleTable:
     identity: IdKind | None = None
     derived: tuple[str, ...] = ()
     """Hashes that are not in the file: they follow from the row and are added, in this order, when it is read."""
+    optional: bool = False
+    """Whether it may be missing, as in a bundle from before the table was added: it is read as empty."""
 
     def at(self, column: str) -> int:
         return next(place for place, each in enumerate(self.columns) if each.name == column)
@@ -85,7 +87,7 @@ _REFS: Mapping[str, tuple[IdKind, ...]] = {
     "parent_id": (IdKind.NODE,),
     "leaf_id": (IdKind.NODE,),
     "payload_id": _PAYLOAD,
-    "item_id": (*_PAYLOAD, IdKind.NODE),
+    "item_id": (*_PAYLOAD, IdKind.NODE, IdKind.SCOPE),
 }
 """What ids name, by the columns they stand in."""
 _ONE_OF = {
@@ -113,6 +115,7 @@ def _table(
     identity: IdKind | None = None,
     derived: tuple[str, ...] = (),
     before: Mapping[str, str] = MappingProxyType({}),
+    optional: bool = False,
 ) -> BundleTable:
     """A table of the store with all columns that a copy has, but for those that are not exported and ``derived``."""
     stored = stored or name
@@ -129,7 +132,7 @@ def _table(
     for column, other in before.items():
         names = [each.name for each in columns]
         columns.insert(names.index(other), columns.pop(names.index(column)))
-    return BundleTable(name, stored, tuple(columns), identity, derived)
+    return BundleTable(name, stored, tuple(columns), identity, derived, optional)
 
 
 SESSION = _table("session", identity=IdKind.SESSION)
@@ -145,8 +148,12 @@ PLACEMENT = _table("placement")
 SUMMARY = _table("summary", "node_summary")
 VECTOR = _table("vector")
 VISIT = _table("visit")
+TURN_TOPIC = _table("turn_topic", optional=True)
 
-TABLES = (SESSION, SPEAKER, TURN, CELL, CANDIDATE, FACT, OCCURRENCE, SCOPE, NODE, PLACEMENT, SUMMARY, VECTOR, VISIT)
+TABLES = (
+    *(SESSION, SPEAKER, TURN, CELL, CANDIDATE, FACT, OCCURRENCE, SCOPE, NODE, PLACEMENT, SUMMARY, VECTOR, VISIT),
+    TURN_TOPIC,
+)
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
 
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}

@@ -55,7 +55,7 @@ def test_all_content_is_below_its_forest(table: str) -> None:
 def test_a_session_has_no_facts_or_placements_below_it() -> None:
     """They belong to the forest: who drops a session has retired its facts before."""
     below = {table for table in CONTENT if rows_below(table, TENANT, "session", []) is not None}
-    assert below == {"session", "turn", "cell", "candidate", "occurrence"}
+    assert below == {"session", "turn", "cell", "candidate", "occurrence", "turn_topic"}
 
 
 def test_leases_and_what_the_database_computes_are_not_copied() -> None:
