@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import numpy as np
@@ -100,6 +101,9 @@ class Pool:
     scopes: Sequence[Scope]
     items: Sequence[SourceItem] = ()
     bounds: Bounds = field(default_factory=Bounds)
+    asked_at: datetime | None = None
+    half_life: timedelta = timedelta(days=30)
+    """After which the signal ``recency`` has half of its weight."""
 
     @property
     def alone(self) -> bool:
@@ -177,7 +181,8 @@ def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Tab
     for item in pool.items:
         in_time = pool.bounds.about != ALWAYS and touches(item.spans, pool.bounds.about)
         table.append(-1, (item.id, 0, 0), item.id, (item.id,), in_time=in_time)
-    votes = Votes(table, cells, facts, nodes, weights_for(pool.scopes, question, weights, enough))
+    own = weights_for(pool.scopes, question, weights, enough)
+    votes = Votes(table, cells, facts, nodes, own, pool.asked_at, pool.half_life)
     for name, signal in SIGNALS.items():
         table.add(name, signal(table, votes))
     return table

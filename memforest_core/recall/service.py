@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Unpack
 from zoneinfo import ZoneInfo
@@ -93,6 +94,10 @@ class RecallService:
     @cached_property
     def _known_sources(self) -> Sources:
         return self.sources or Sources(self.settings.sources, self.embedder.dimension)
+
+    @property
+    def _half_life(self) -> timedelta:
+        return timedelta(days=self.settings.half_life_days)
 
     @cached_property
     def _deliverer(self) -> Deliverer:
@@ -249,11 +254,11 @@ class RecallService:
         else:
             bounds = Bounds(between=request.between(zone), said_until=request.said_until(zone))
         if not searching:
-            return Pool(scopes, (), bounds)
+            return Pool(scopes, (), bounds, request.timestamp(zone), self._half_life)
         with clock.stage("sources"):
             items, missing = self._known_sources.items(searching, bounds, request.metadata, zone)
         degraded += missing
-        return Pool(scopes, items, bounds)
+        return Pool(scopes, items, bounds, request.timestamp(zone), self._half_life)
 
     def _enough(self, request: Request) -> float:
         # With a chat model it was not measured: its sentences share more words with questions, and the questions of

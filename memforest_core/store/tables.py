@@ -805,7 +805,7 @@ class RetentionPolicy(OfTenant, Base, table="retention_policy"):
 
     __table_args__ = (
         CheckConstraint("fraction > 0 AND fraction <= 1", name="fraction"),
-        CheckConstraint("first_out IN ('age', 'visits')", name="first_out"),
+        CheckConstraint("first_out IN ('age', 'visits', 'relevance', 'centrality')", name="first_out"),
     )
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -16,6 +16,7 @@ from memforest_core.domain.ids import CellId, ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.lifecycle.correct.records import PinnedTurn, Pins
 from memforest_core.lifecycle.erase.steps import ForestEraser
+from memforest_core.lifecycle.retain.records import Order
 from memforest_core.lifecycle.retain.service import COUNTS, Retention
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
@@ -234,7 +235,7 @@ def test_a_run_never_takes_what_is_pinned(bob: Bob, seed: int) -> None:
     words, said_there = bob.ids(pinned, f=bob.forest()), bob.ids(rests, f=bob.forest(), facts=facts)
     limits: dict[str, Any] = {name: until(chance.choice((10, 50, 70))) for name in chance.sample(AGES, 2)}
     limits |= chance.choice(({"max_facts": 1}, {"max_bytes": 1}))
-    bob.policy(**limits, fraction=chance.choice((0.3, 1.0)), order=chance.choice(("age", "visits")))
+    bob.policy(**limits, fraction=chance.choice((0.3, 1.0)), order=chance.choice(list(Order)))
 
     for _ in range(8):
         planned, done = bob.run(dry_run=True), bob.run()
@@ -327,6 +328,66 @@ def test_by_visits_what_was_not_visited_for_longest_goes_first(bob: Bob) -> None
     bob.policy(max_facts=1, fraction=1.0)
     VisitStore(bob.stack.services.engine).add(bob.stack.tenant, [Visited(forest, lately, 1, 0.0)])
     assert bob.do.policies()[0].order == "age"
+
+
+def test_by_relevance_what_recent_questions_found_goes_last_and_its_neighbours_before(bob: Bob) -> None:
+    """Given facts that recalls returned, then they go last, the one returned longer ago before; then those that share
+    the lowest node of a tree with them; first those that nothing recent was near, the oldest first."""
+    stored = bob.facts()
+    hits = [
+        bob.memory.recall("bob", question, k=1).evidence[0].fact_ids for question in ("Rex the dog?", "Kyoto trip?")
+    ]
+    bob.stack.services.visits.flush()
+    found = {fact for each in hits for fact in each}
+    assert found
+    bob.stack.execute(
+        "UPDATE memforest.visit SET last_visit_at = last_visit_at - interval '200 days' WHERE item_id = ANY(:i)",
+        i=list(hits[0]),
+    )
+    near = set(
+        bob.ids(
+            """SELECT DISTINCT other.payload_id FROM memforest.node leaf JOIN memforest.node other USING (parent_id)
+                WHERE leaf.payload_id = ANY(:i)""",
+            i=list(found),
+        )
+    ) & set(stored.values())
+    bob.policy(max_facts=1, fraction=1.0, order="relevance")
+    order = list(bob.do.preview_policy("bob").facts)
+    unseen = [fact for fact in order if fact not in near | found]
+    assert unseen and order[: len(unseen)] == unseen
+    moments = {row.fact_id: row.mentioned_at for row in bob.stack.rows("SELECT * FROM memforest.fact")}
+    assert [moments[fact] for fact in unseen] == sorted(moments[fact] for fact in unseen)
+    planned, done = bob.run(dry_run=True), bob.run()
+    assert dict(planned) | {"phase": "done"} == done and done["forgotten"] == len(stored) - 1
+    assert set(bob.facts().values()) <= set(hits[1])
+    bob.stack.assert_verified()
+
+
+def test_by_centrality_what_is_connected_least_goes_first(bob: Bob) -> None:
+    """Given the order of centrality, then facts go by how many scopes have them, where they were said, what they
+    corrected and what else is of their state, the fewest first; one that was said twice outlives its equals."""
+    counted = {
+        row.fact_id: row.links
+        for row in bob.stack.rows(
+            """SELECT x.fact_id,
+                      (SELECT count(*) FROM memforest.placement p WHERE p.payload_id = x.fact_id)
+                    + (SELECT count(*) FROM memforest.occurrence o WHERE o.fact_id = x.fact_id)
+                    + CASE WHEN x.attribute = '' THEN 0 ELSE (SELECT count(*) - 1 FROM memforest.fact y
+                            WHERE y.forest_id = x.forest_id AND y.subject_key = x.subject_key
+                              AND y.attribute = x.attribute) END AS links
+                 FROM memforest.fact x WHERE x.forest_id = :f""",
+            f=bob.forest(),
+        )
+    }
+    assert len(set(counted.values())) > 1
+    bob.policy(max_facts=1, fraction=1.0, order="centrality")
+    order = list(bob.do.preview_policy("bob").facts)
+    assert [counted[fact] for fact in order] == sorted(counted.values())[:-1]
+    planned, done = bob.run(dry_run=True), bob.run()
+    assert dict(planned) | {"phase": "done"} == done
+    (left,) = bob.facts().values()
+    assert counted[left] == max(counted.values())
+    bob.stack.assert_verified()
 
 
 def test_pins_are_listed_set_and_taken_back(bob: Bob) -> None:

@@ -1097,7 +1097,8 @@ export const lifecyclePolicies = <ThrowOnError extends boolean = false>(options?
  * ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
  * ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
  * that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
- * visited for longest, then what was visited least, then the oldest.
+ * visited for longest, then what was visited least, then the oldest, "relevance" what recent questions found
+ * least, itself or its neighbours in a tree, "centrality" what is connected least with other facts.
  *
  * Needs a key with the scope `admin`.
  */

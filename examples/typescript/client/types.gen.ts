@@ -651,7 +651,7 @@ export type LifecycleSetPolicyRequest = ({
     facts_max_age_days?: number | null;
     digests_max_age_days?: number | null;
     window_max_age_days?: number | null;
-    order?: 'age' | 'visits';
+    order?: 'age' | 'visits' | 'relevance' | 'centrality';
     actor?: string | null;
 };
 
@@ -769,7 +769,7 @@ export type OperationTask = {
 /**
  * What goes first of what is too much.
  */
-export type Order = 'age' | 'visits';
+export type Order = 'age' | 'visits' | 'relevance' | 'centrality';
 
 /**
  * Which side of the conversation a fact came from.

@@ -47,7 +47,8 @@ def set_(
     order: Annotated[
         Order,
         typer.Option(
-            help="What is deleted first: the least important facts, or those not visited for the longest time."
+            help="What is deleted first: the least important facts (age), those not visited for the longest time, those"
+            " that recent questions found least, or those that are connected least."
         ),
     ] = Order.AGE,
     actor: ActorOption = None,

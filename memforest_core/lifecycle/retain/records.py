@@ -33,6 +33,11 @@ class Order(StrEnum):
     """What is least important: importance grows with visits, and fades with the time since the last one."""
     VISITS = "visits"
     """What was not visited for longest; of that what was visited least, then what was said first."""
+    RELEVANCE = "relevance"
+    """What recent questions found least, itself or at a mean its neighbours below one node of a tree: as by age, but
+    what is new has no advance. What was never found is first, the oldest of it."""
+    CENTRALITY = "centrality"
+    """What is connected least: scopes it is in, times it was said, facts it corrected, and others of its state."""
 
 
 class Phase(StrEnum):

@@ -197,39 +197,76 @@ TOTALS = sa.text(f"""
 _DECAY = Decay()
 
 
-def _worth(said_at: str) -> str:
-    """What a row with its visits ``v`` is worth: the lowest is forgotten first.
+def _worth(since: str, visits: str = "coalesce(v.visits, 0)") -> str:
+    """What so many visits are worth, idle ``since``: the lowest is forgotten first.
 
     The logarithm to base 2 of ``(1 + visits) x 0.5^(idle days / half-life)`` (DESIGN 9): one more visit adds weight and
     may lengthen the half-life, each half-life without a visit takes 1. As a logarithm it orders rows of any age: the
     product itself is 0.0 in floating point after three unvisited years.
     """
-    visits = "coalesce(v.visits, 0)"
     # Doublings beyond the longest half-life only risk an overflow.
     half_life = (
         f"least({_DECAY.longest_half_life_s / 86_400}, {_DECAY.half_life_s / 86_400}"
         f" * power(CAST(2 AS float8), least({visits} / {_DECAY.accesses_per_doubling}, 64)))"
     )
-    idle = (
-        f"greatest(0, CAST(extract(epoch FROM CAST(:at AS timestamptz) - greatest({said_at}, v.last_visit_at))"
-        " AS float8) / 86400)"
-    )
+    idle = f"greatest(0, CAST(extract(epoch FROM CAST(:at AS timestamptz) - {since}) AS float8) / 86400)"
     return f"ln(CAST(1 + {visits} AS float8)) / ln(CAST(2 AS float8)) - {idle} / {half_life}"
 
 
-def _first(order: Order, said_at: str) -> str:
+_NEAR = """(SELECT b.visits / CAST(count(*) AS float8) AS visits, b.last_visit_at
+               FROM memforest.node leaf
+               JOIN memforest.visit b ON b.tenant_id = :t AND b.item_id = leaf.parent_id
+               JOIN memforest.node n ON n.tenant_id = :t AND n.parent_id = leaf.parent_id
+              WHERE leaf.tenant_id = :t AND leaf.payload_id = {id}
+              GROUP BY b.item_id, b.visits, b.last_visit_at) near"""
+"""The lowest nodes above an item, in each of its trees: the mean visits of what is below, and the last one."""
+
+
+def _relevance(id_: str) -> str:
+    """How much an item, or at a mean its neighbours in a tree, was returned of late; NULL for never."""
+    own = f"CASE WHEN v.visits > 0 THEN {_worth('v.last_visit_at', 'v.visits')} END"
+    near = _worth("near.last_visit_at", "near.visits")
+    return f"greatest({own}, (SELECT max({near}) FROM {_NEAR.format(id=id_)}))"
+
+
+_MOST_LINKS = 100
+"""Facts of one state that are counted: each of them reads the others."""
+
+
+def _links(id_: str) -> str:
+    """How many things an item is connected with: scopes that have it, where it was said, facts that it corrected, and
+    others of the same state."""
+    return f"""
+        (SELECT count(*) FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id = {id_})
+      + (SELECT count(*) FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = {id_})
+      + (SELECT count(*) FROM memforest.fact y WHERE y.tenant_id = :t AND y.superseded_by = {id_})
+      + (SELECT count(*) FROM (
+            SELECT 1 FROM memforest.fact y
+              JOIN memforest.fact z ON z.tenant_id = :t AND z.forest_id = :f AND z.subject_key = y.subject_key
+                   AND z.attribute = y.attribute AND z.fact_id <> y.fact_id
+             WHERE y.tenant_id = :t AND y.fact_id = {id_} AND y.attribute <> '' LIMIT {_MOST_LINKS}) same)"""
+
+
+def _first(order: Order, id_: str, said_at: str) -> str:
     """What a policy's order compares, the lowest goes first; what was never visited before what was."""
-    if order is Order.VISITS:
-        return f"v.last_visit_at NULLS FIRST, coalesce(v.visits, 0), {said_at}"
-    return _worth(said_at)
+    match order:
+        case Order.VISITS:
+            return f"v.last_visit_at NULLS FIRST, coalesce(v.visits, 0), {said_at}"
+        case Order.RELEVANCE:
+            return f"{_relevance(id_)} NULLS FIRST, {said_at}"
+        case Order.CENTRALITY:
+            return f"{_links(id_)}, {said_at}"
+        case Order.AGE:
+            return _worth(f"greatest({said_at}, v.last_visit_at)")
 
 
 def _least_cells(order: Order) -> sa.TextClause:
     """Cells on which neither a fact nor something pinned rests, in the order in which they go, ties by id."""
+    first = _first(order, "c.cell_id", "c.time_end")
     return sa.text(f"""
     {_WITH_AGED}
     SELECT c.cell_id AS id, words.size
-      FROM (SELECT c.*, row_number() OVER (ORDER BY {_first(order, "c.time_end")}, c.time_end, c.cell_id) AS place
+      FROM (SELECT c.*, row_number() OVER (ORDER BY {first}, c.time_end, c.cell_id) AS place
               FROM memforest.cell c
               LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.forest_id = :f AND v.item_id = c.cell_id
              WHERE {_BARE} AND {free_cell(":f")}
@@ -252,8 +289,8 @@ def _least_facts(order: Order) -> sa.TextClause:
       LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.forest_id = :f AND v.item_id = x.fact_id
      WHERE x.tenant_id = :t AND x.forest_id = :f AND NOT x.pinned AND x.created_at <= :at AND {_STAYS}
        AND {free_fact(":f")}
-     ORDER BY x.superseded_at IS NULL, {_first(order, "x.mentioned_at")}, x.key_time, x.key_ordinal, x.key_item,
-              x.fact_id LIMIT :n
+     ORDER BY x.superseded_at IS NULL, {_first(order, "x.fact_id", "x.mentioned_at")}, x.key_time, x.key_ordinal,
+              x.key_item, x.fact_id LIMIT :n
 """)
 
 

@@ -167,16 +167,23 @@ def _policies(visit: Visit, owner: str | None, wanted: Limits | None) -> Outcome
             "counts": None if wanted is None else _would_go(visit, owner, wanted, {each.owner for each in found}),
             "ages": AGES,
             "sizes": SIZES,
-            "orders": tuple(Order),
+            "orders": FIRST_OUT,
             "may_set": visit.may("lifecycle.set_policy", owner=owner),
         },
     )
 
 
+FIRST_OUT = {
+    Order.AGE: "the least important",
+    Order.VISITS: "those not visited for longest",
+    Order.RELEVANCE: "those that recent questions found least",
+    Order.CENTRALITY: "those that are connected least",
+}
+
+
 def explained(limits: Limits) -> list[str]:
     """What a policy does, a sentence for each limit."""
-    first = "the least important" if limits.order is Order.AGE else "those not visited for longest"
-    at_once = f"{first} go first, at most {100 * limits.fraction:g} % in one run"
+    at_once = f"{FIRST_OUT[limits.order]} go first, at most {100 * limits.fraction:g} % in one run"
     said = {
         "Turns said more than {:g} days ago are deleted, with what was learned from them alone.": limits.max_age_days,
         "Facts that nobody has said for {:g} days are deleted; their turns stay.": limits.facts_max_age_days,
