@@ -99,8 +99,7 @@ class MemForest(MemForestClient):
     def _match(self, forest: ForestId, content: str) -> Match:
         return self._services.topic_matcher.match(self._tenant, forest, content)
 
-    def close(self) -> None:
-        """Stop the embedded node, if there is one, and release connections."""
+    def _release(self) -> None:
         if self._node is not None:
             self._node.close()
         else:

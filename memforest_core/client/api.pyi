@@ -82,9 +82,6 @@ class MemForest(MemForestClient):
     def client(self) -> MemForestClient:
         """This object, as what accepts sessions."""
 
-    def close(self) -> None:
-        """Stop the embedded node, if there is one, and release connections."""
-
     @classmethod
     def connect(cls, settings: Settings | None = None) -> Self:
         """Connect to Postgres, the broker and the vector index that the ``settings`` name (the environment's unless

@@ -15,6 +15,7 @@ from memforest_core.client.producer import ROOM_TIMEOUT_S, SessionInput
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S
 
 if TYPE_CHECKING:
     pass
@@ -71,9 +72,9 @@ class AsyncMemForest(Face[MemForest]):
         for owner, session_id, turns in sessions:
             yield await self.enqueue(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
 
-    async def close(self) -> None:
+    async def close(self, *, summarize: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """As ``MemForest.close``, after the calls under way; waits end with InvalidInput (code "closed")."""
-        await self.threads.close(self.sync.close)
+        await self.threads.close(partial(self.sync.close, summarize=summarize, timeout_s=timeout_s))
 
     async def __aenter__(self) -> Self:
         return self

@@ -412,7 +412,7 @@ class AsyncMemForest(Face[MemForest]):
     def client(self) -> MemForestClient:
         """This object, as what accepts sessions."""
 
-    async def close(self) -> None:
+    async def close(self, *, summarize: bool = False, timeout_s: float = 300.0) -> None:
         """As ``MemForest.close``, after the calls under way; waits end with InvalidInput (code "closed")."""
 
     @classmethod

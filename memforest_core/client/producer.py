@@ -30,7 +30,7 @@ from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.messages import MAX_WAKEUPS
 from memforest_core.work.rows.dead_rows import DeadRows
-from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waited, waiting
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -136,6 +136,8 @@ class MemForestClient:
         self._settings = settings or load_settings()
         self._tenant = tenant or TenantId(checked_name(self._settings.tenant, "tenant"))
         self._opened = producer or open_producer(self._settings)
+        self._written = set[str]()
+        """Owners that this object stored turns of."""
 
     @property
     def settings(self) -> Settings:
@@ -221,6 +223,7 @@ class MemForestClient:
                 )
 
         accepted = yield from when_there_is_room(attempt, room_timeout_s, time.monotonic)
+        self._written.add(owner)
         yield from self._reached(owner, session_id, wait, timeout_s)
         return SessionHandle(owner, session_id, accepted, self)
 
@@ -271,6 +274,7 @@ class MemForestClient:
                 joined=transaction,
                 trace=own,
             )
+        self._written.add(owner)
         yield from self._reached(owner, accepted.session, wait, timeout_s)
         found = Match()
         if self._settings.topics.match_on_append and transaction is None:
@@ -309,6 +313,7 @@ class MemForestClient:
             accepted = producer.acceptance.enqueue(
                 self._tenant, owner, name, [turn], metadata=metadata, trace=own, note=True
             )
+        self._written.add(owner)
         yield from self._reached(owner, name, wait, timeout_s)
         return SessionHandle(owner, name, accepted, self)
 
@@ -403,8 +408,21 @@ class MemForestClient:
         and indexed. Raises NotFound, WaitTimeout."""
         return self._producer.flushing.flush(self._tenant, owner, timeout_s)
 
-    def close(self) -> None:
-        """Release connections."""
+    def close(self, *, summarize: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Release connections, and stop the embedded node, if there is one.
+
+        With ``summarize`` it first does for every owner that this object stored turns of what ``flush`` does: open
+        cells are extracted, and summaries of their sessions made. It waits at most ``timeout_s`` seconds in all; then
+        everything is closed all the same, and WaitTimeout says what is left: workers, or the next start of an embedded
+        node, go on with it.
+        """
+        try:
+            if summarize:
+                waited(self._producer.flushing.flush_all(self._tenant, sorted(self._written), timeout_s))
+        finally:
+            self._release()
+
+    def _release(self) -> None:
         self._opened.close()
 
     def __enter__(self) -> Self:

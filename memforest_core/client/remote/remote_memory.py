@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,6 +63,7 @@ class RemoteMemForest(Remote):
         """``address`` is the server's URL, ``key`` what memforest keys create printed. A ``client`` brings proxies,
         certificates or a transport of its own. Raises InvalidInput."""
         super().__init__(Transport(address, key, client))
+        self._written = set[str]()
 
     @cached_property
     def tenant(self) -> TenantId:
@@ -85,11 +87,18 @@ class RemoteMemForest(Remote):
             yield self.enqueue(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
 
     def _handle(self, value: Stored) -> SessionHandle:
+        self._written.add(value.owner)
         return SessionHandle(value.owner, value.session_id, value.accepted, self, value.topic, value.degraded)
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
+    def close(self, *, summarize: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Close the connections; with ``summarize`` first ``flush`` each owner that this object stored turns of, all in
+        ``timeout_s`` seconds. Raises WaitTimeout of the first one that is not done, when all is closed."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            for owner in sorted(self._written) if summarize else ():
+                self.flush(owner, max(0.0, deadline - time.monotonic()))
+        finally:
+            self._transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -140,6 +149,7 @@ class AsyncRemoteMemForest(Remote):
     def __init__(self, address: str, key: str, *, client: httpx.AsyncClient | None = None) -> None:
         """As ``RemoteMemForest``."""
         super().__init__(AsyncTransport(address, key, client))
+        self._written = set[str]()
 
     @property
     def client(self) -> Self:
@@ -162,11 +172,17 @@ class AsyncRemoteMemForest(Remote):
             yield await self.enqueue(owner, session_id, turns, backfill=backfill, room_timeout_s=room_timeout_s)
 
     def _handle(self, value: Stored) -> AsyncSessionHandle:
+        self._written.add(value.owner)
         return AsyncSessionHandle(value.owner, value.session_id, value.accepted, self, value.topic, value.degraded)
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._transport.close()
+    async def close(self, *, summarize: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """As ``RemoteMemForest.close``."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            for owner in sorted(self._written) if summarize else ():
+                await self.flush(owner, max(0.0, deadline - time.monotonic()))
+        finally:
+            await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self

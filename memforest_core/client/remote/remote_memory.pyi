@@ -397,8 +397,9 @@ class RemoteMemForest(Remote):
     def client(self) -> Self:
         """This object, as what accepts sessions."""
 
-    def close(self) -> None:
-        """Close the connections."""
+    def close(self, *, summarize: bool = False, timeout_s: float = 300.0) -> None:
+        """Close the connections; with ``summarize`` first ``flush`` each owner that this object stored turns of, all in
+        ``timeout_s`` seconds. Raises WaitTimeout of the first one that is not done, when all is closed."""
 
     def context(
         self,
@@ -1242,8 +1243,8 @@ class AsyncRemoteMemForest(Remote):
     def client(self) -> Self:
         """This object, as what accepts sessions."""
 
-    async def close(self) -> None:
-        """Close the connections."""
+    async def close(self, *, summarize: bool = False, timeout_s: float = 300.0) -> None:
+        """As ``RemoteMemForest.close``."""
 
     async def context(
         self,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
+from memforest_core.errors import NotFound
 from memforest_core.ingest.accept.progress_rows import ProgressRows
 from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage
 from memforest_core.store.deadlines import within
@@ -98,6 +102,24 @@ class Flushing:
                 last_error=error,
             )
         return left
+
+    def flush_all(self, tenant: TenantId, owners: Sequence[str], timeout_s: float) -> Steps[None]:
+        """Flush owners, all together in so many seconds. Those without a memory are left out. Raises WaitTimeout, which
+        says how many are not done, and what is left of the first."""
+        deadline, late = time.monotonic() + timeout_s, list[WaitTimeout]()
+        for owner in owners:
+            with suppress(NotFound):
+                timely(partial(self._closed, tenant, owner), deadline - time.monotonic())
+                timely(partial(self._nudge, tenant, owner, None, Stage.SUMMARIES), deadline - time.monotonic())
+        for owner in owners:
+            try:
+                with suppress(NotFound):
+                    yield from self.flush(tenant, owner, max(0.0, deadline - time.monotonic()))
+            except WaitTimeout as error:
+                late.append(error)
+        if late:
+            text = f"{len(late)} of {len(owners)} owners are not done. {late[0].message}"
+            raise WaitTimeout(text, last_error=late[0].last_error)
 
     @repeated
     def _unplaced(self, tenant: TenantId, session: SessionId) -> tuple[int, int]:

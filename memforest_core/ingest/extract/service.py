@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,7 @@ from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import TIMED_OUT, ContentFault, MemForestError, StoreUnavailable
 from memforest_core.ingest.extract.answer_checks import to_candidates, verbatim
 from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer, input_hash
+from memforest_core.ingest.extract.offline.replies import both_sides
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import NO_FOREST, ExtractRows
@@ -257,7 +258,9 @@ class ExtractionService:
             answer, left_out = proposal.answer, proposal.left_out
             outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
         candidates = to_candidates(answer, window, cells, Source.MODEL if self._cached else Source.RULES)
-        summaries = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
+        given = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
+        said = groupby(window.turns, key=lambda turn: turn.cell)
+        summaries = {cell: both_sides(given.get(cell, ""), list(turns)) for cell, turns in said}
         known: frozenset[str] = frozenset()
         if cached is not None:  # texts of a new answer rarely have a vector
             texts = {OwnText(claim.forest_id, text) for text in _compared_texts(candidates)}

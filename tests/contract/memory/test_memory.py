@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,14 @@ from uuid import uuid4
 import pytest
 
 from memforest_core.client.api import MemForest
+from memforest_core.client.async_memory import AsyncMemForest
+from memforest_core.client.embedded.node import addresses
+from memforest_core.client.remote.remote_memory import RemoteMemForest
 from memforest_core.domain.evidence import Evidence
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.settings import load_settings
 from memforest_core.work.waiting import WaitTimeout
+from tests.contract.memory.conftest import Node
 
 MOVES = [
     {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"},
@@ -208,3 +214,25 @@ def test_many_sessions_in_one_call(memory: MemForest) -> None:
 
     assert [handle.session_id for handle in handles] == ["s0", "s1", "s2"]
     assert [h.session_id for h in memory.enqueue_stream([(name, "s3", MOVES[:1])])] == ["s3"]
+
+
+@pytest.mark.parametrize("kind", ["connected", "asynchronous", "remote"])
+def test_the_end_of_a_program_leaves_whole_summaries(node: Node, kind: str) -> None:
+    """Given an open cell, when the program that appended it closes with ``summarize``, then its session is summarized;
+    what is not done in time is named, and nothing stays open."""
+    settings = load_settings(**addresses(node.memory.settings))
+    opened: Any = RemoteMemForest(node.address, node.key()) if kind == "remote" else MemForest.connect(settings)
+    owners = [f"closing-{uuid4()}" for _ in range(2)]
+    for owner in owners:
+        opened.append(owner, "s", MOVES[0])
+    assert all(node.memory.status(owner, "s").extracted == 0 for owner in owners)
+    if kind == "asynchronous":
+        asyncio.run(AsyncMemForest(opened).close(summarize=True))
+    else:
+        opened.close(summarize=True)
+    assert {node.memory.status(owner, "s").stage for owner in owners} == {"summaries"}
+    hasty: Any = RemoteMemForest(node.address, node.key()) if kind == "remote" else MemForest.connect(settings)
+    hasty.append(f"closing-{uuid4()}", "s", MOVES[0])
+
+    with pytest.raises(WaitTimeout, match="still has 1 cells" if kind == "remote" else "1 of 1 owners are not done"):
+        hasty.close(summarize=True, timeout_s=0.0)

@@ -32,6 +32,7 @@ JOINING = {
     "service/mcp/tools.py": "rendered",
     "assistant/profile/describing.py": "rendered",
     "assistant/conversation_window/records.py": "rendered",
+    "ingest/extract/offline/replies.py": "rendered",
     # prompt: a JSON line or an escaped line an item
     "ingest/extract/extraction_prompt.py": "prompt",
     "recall/answer.py": "prompt",

@@ -309,7 +309,7 @@ def _summary(window: Window, cell: int, drafts: list[Item]) -> CellSummary:
         texts = [
             turn_line(clean(turn.speaker), clean(first))
             for turn in window.turns
-            if turn.cell == cell
+            if turn.cell == cell and turn.role is not Role.ASSISTANT
             for first in sentences(turn.text)[:1]
         ]
     text = ""
