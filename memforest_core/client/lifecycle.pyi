@@ -13,6 +13,7 @@ from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.lifecycle.merge.records import ConflictReport
 from memforest_core.lifecycle.rebuild.records import Plan
 from memforest_core.lifecycle.retain.records import Policy, Preview
+from memforest_core.work.audit import AuditHead, AuditReport
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
 
 class Lifecycle:
@@ -40,6 +41,17 @@ class Lifecycle:
 
         ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
         most entries."""
+
+    def audit_head(self, *, sign: bool = False) -> AuditHead:
+        """The newest row of the audit; keep it elsewhere, to prove later that the audit only grew.
+
+        ``sign`` adds a signature with MEMFOREST_DATABASE__AUDIT_KEY. Raises InvalidSettings without that."""
+
+    def audit_verify(self, head: AuditHead | None = None) -> AuditReport:
+        """Read the whole audit, and find rows that were changed, removed or inserted.
+
+        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidInput for a head that is
+        another tenant's or whose signature is wrong, InvalidSettings for a signed one without the key."""
 
     def cancel(self, operation: TaskId, *, actor: str) -> Operation:
         """Take an operation back that waits, or a merge, import, export or rebuild that is under way: workers clear

@@ -70,6 +70,8 @@ class DatabaseSettings(Group):
     """The owner's URL, for ``memforest db upgrade``; the service URL when unset."""
     erasures_key: SecretStr | None = None
     """Signs the list of ``memforest erasures``, and checks it when a backup is restored: the same for both."""
+    audit_key: SecretStr | None = Field(default=None, min_length=16)
+    """Signs heads of the audit (``memforest audit head --sign``), and checks them: at least 16 characters."""
     pool_size: int = Field(default=5, ge=1)
     """Pooled connections of a process. No call to a model or the index needs one, so its threads use a few."""
     max_overflow: int = Field(default=5, ge=0)

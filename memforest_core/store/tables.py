@@ -830,6 +830,7 @@ class Audit(OfTenant, Base, table="audit"):
     __table_args__ = (
         _index("ix_audit_forest", "tenant_id", "forest_id", "at"),
         _index("ix_audit_owner_hash", "tenant_id", "owner_hash", "at"),
+        _index("ix_audit_place", "tenant_id", "place", unique=True),
     )
 
     audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
@@ -841,6 +842,10 @@ class Audit(OfTenant, Base, table="audit"):
     owner_hash: Mapped[bytes | None] = mapped_column(info=CODE)
     task_id: Mapped[UUID | None]
     detail: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
+    place: Mapped[int | None] = mapped_column(BigInteger)
+    """Its position in the order of commits, from 1 for each tenant without gaps; ``seal_audit()`` sets it at commit."""
+    hash: Mapped[bytes | None] = mapped_column(info=CODE)
+    """SHA-256 of the hash of the row before it and of all other columns."""
 
 
 class LlmCall(OfTenant, Base, table="llm_call"):

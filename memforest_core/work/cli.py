@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
 import typer
+from pydantic import TypeAdapter
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.operating import (
@@ -19,7 +21,7 @@ from memforest_core.cli.toolkit.operating import (
     counts_line,
 )
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
-from memforest_core.cli.toolkit.output import console, pairs_table, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.work.records import TaskId
 
@@ -77,7 +79,16 @@ def cancel(
         console().print(f"Operation {taken.id} ({taken.kind}) will be cancelled: workers do it.")
 
 
+audit_app = typer.Typer(
+    name="audit",
+    help="Print who requested what, when, and on which rows; prove that nobody changed that.",
+    invoke_without_command=True,
+)
+
+
+@audit_app.callback()
 def audit(
+    context: typer.Context,
     owner: Annotated[str | None, option("Only rows of this owner, also after a deletion.", "--owner", "-o")] = None,
     action: Annotated[str | None, option("Only one action: erase, correct, merge, ...", "--action")] = None,
     since: Annotated[str | None, option("Only from this time on.", "--since")] = None,
@@ -86,12 +97,52 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Print who requested what, when, and on which rows. Rows of the audit can be added, never changed."""
+    if context.invoked_subcommand is not None:
+        return
     with opened_memory(data) as memory:
         found = memory.lifecycle.audit(owner, action=action, since=since, limit=limit)
     if as_json:
         print_json({"audit": found})
     else:
         _print_audit(found)
+
+
+@audit_app.command()
+def head(
+    sign: Annotated[bool, typer.Option("--sign", help="Sign it with MEMFOREST_DATABASE__AUDIT_KEY.")] = False,
+    data: DataOption = None,
+) -> None:
+    """Print the newest row's number and hash as JSON. Keep it where the database's administrators can't write."""
+    with opened_memory(data) as memory:
+        print_json(memory.lifecycle.audit_head(sign=sign))
+
+
+@audit_app.command()
+def verify(
+    head: Annotated[
+        Path | None, option("What audit head printed before: no row up to it may differ.", "--head")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find rows of the audit that were changed, removed or inserted. Exit code 1: there are some."""
+    from memforest_core.work.audit import AuditHead
+
+    try:
+        before = None if head is None else TypeAdapter(AuditHead).validate_json(head.read_bytes())
+    except (OSError, ValueError):
+        raise InvalidInput(f"{head} has no output of memforest audit head.", code="invalid_head") from None
+    with opened_memory(data) as memory:
+        report = memory.lifecycle.audit_verify(before)
+    if as_json:
+        print_json(report)
+    else:
+        for each in report.findings:
+            console().print(printable(each.what), style="red")
+        compared = f", and it extends the {report.extends} head" if report.extends and report.sound else ""
+        console().print(f"{report.found} violations in {report.head.rows} rows of the audit{compared}.")
+    if not report.sound:
+        raise typer.Exit(Exit.FAILED)
 
 
 def _print_operations(found: Sequence[OperationTask]) -> None:

@@ -11,6 +11,8 @@ ROUTES = (
     Route("lifecycle.ended", GET, "/operations/{operation}/ended", READ, service="operations.ended_steps", owners=()),
     Route("lifecycle.cancel", POST, "/operations/{operation}/cancel", WRITE, owners=()),
     Route("lifecycle.audit", GET, "/audit", ADMIN, service="operations"),
+    Route("lifecycle.audit_head", GET, "/audit/head", ADMIN, service="audit_log.head", owners=()),
+    Route("lifecycle.audit_verify", POST, "/audit/verify", ADMIN, service="audit_log.verify", owners=()),
     Route("dead.list", GET, "/dead", ADMIN),
     Route("dead.show", GET, "/dead/{id_}", ADMIN, owners=()),
     Route("dead.retry", POST, "/dead/retry", ADMIN, owners=()),

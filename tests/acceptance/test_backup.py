@@ -180,17 +180,24 @@ def test_a_memory_goes_to_another_place(
     """Given a backup, when it is restored into an empty database with an empty index, then every row is there, the
     index is built without a model, nothing is broken, and numbers go on where they were."""
     directory = tmp_path / "backup"
+    source.memory.lifecycle.set_policy("bob", max_facts=100, actor="tester")
+    head = source.memory.lifecycle.audit_head()
     shown = done("backup", directory, **owner_variables(source))
     assert shown["rows"]["fact"] == source.counts()["fact"] > 0
     assert directory.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
     before = contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
+    source.memory.lifecycle.clear_policy("bob", actor="tester")
+    later = source.memory.lifecycle.audit_head()
 
     restored = done("restore", directory, **target)
     assert (restored["violations"], restored["complete"]) == (0, True)
     owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
     assert contents(owner) == before
     assert "Oslo" in answer(target)
+    with MemForest.connect(settings_from({k: v for k, v in target.items() if k.startswith("MEMFOREST_")})) as memory:
+        assert memory.lifecycle.audit_verify(head).sound
+        assert [each.kind for each in memory.lifecycle.audit_verify(later).findings] == ["head"]
 
     second = run("restore", directory, **target)
     assert second.returncode == 2

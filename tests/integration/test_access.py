@@ -25,7 +25,10 @@ from memforest_core.store.access import grant, revoke
 from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import open_engine, tenant_transaction, transaction
 from memforest_core.store.schema import check_ready, upgrade
+from memforest_core.work.audit import AuditLog
 from memforest_core.work.jobs import WorkKind
+from memforest_core.work.records import AuditEntry
+from memforest_core.work.rows.operation_rows import OperationRows
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, admin, at, database, settings_for
@@ -85,6 +88,10 @@ def test_the_owner_of_the_tables_sees_its_tenants_rows_only(servers: SessionServ
         for tenant in (ACME, OTHER):
             with tenant_transaction(engine, tenant) as connection:
                 connection.execute(sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES (:t)"), {"t": tenant})
+
+            with OperationRows.opened(engine, tenant) as noting:
+                noting.note(AuditEntry("tester", "erase", "done"))
+            assert AuditLog(engine, None).verify(tenant).head.rows == 1
 
         rows = sa.text("SELECT tenant_id FROM memforest.tenant")
         with transaction(engine) as connection:

@@ -108,6 +108,48 @@ export type AuditEntry = {
 };
 
 /**
+ * What is wrong at a row of the chain.
+ */
+export type AuditFinding = {
+    row: number;
+    kind: string;
+    what: string;
+};
+
+/**
+ * The newest row of a tenant's audit, whose hash covers all rows before it.
+ */
+export type AuditHeadInput = {
+    tenant: string;
+    rows: number;
+    hash: string;
+    at: string | null;
+    signature?: string | null;
+};
+
+/**
+ * The newest row of a tenant's audit, whose hash covers all rows before it.
+ */
+export type AuditHeadOutput = {
+    tenant: string;
+    rows: number;
+    hash: string;
+    at: string | null;
+    signature?: string | null;
+};
+
+/**
+ * Whether a tenant's audit is as it was written.
+ */
+export type AuditReport = {
+    sound: boolean;
+    head: AuditHeadOutput;
+    findings: Array<AuditFinding>;
+    found: number;
+    extends: string | null;
+};
+
+/**
  * What a forest still has to do: cells not in the trees, dirty trees, index rows behind.
  */
 export type Backlog = {
@@ -488,6 +530,10 @@ export type LifecycleApplyPolicyRequest = {
     owner?: string | null;
     actor?: string | null;
     dry_run?: boolean;
+};
+
+export type LifecycleAuditVerifyRequest = {
+    head?: AuditHeadInput | null;
 };
 
 export type LifecycleCancelRequest = {
@@ -3535,6 +3581,58 @@ export type LifecycleAuditResponses = {
 };
 
 export type LifecycleAuditResponse = LifecycleAuditResponses[keyof LifecycleAuditResponses];
+
+export type LifecycleAuditHeadData = {
+    body?: never;
+    path?: never;
+    query?: {
+        sign?: boolean;
+    };
+    url: '/v1/audit/head';
+};
+
+export type LifecycleAuditHeadErrors = {
+    /**
+     * An error: look at its code.
+     */
+    default: Problem;
+};
+
+export type LifecycleAuditHeadError = LifecycleAuditHeadErrors[keyof LifecycleAuditHeadErrors];
+
+export type LifecycleAuditHeadResponses = {
+    /**
+     * Successful Response
+     */
+    200: AuditHeadOutput;
+};
+
+export type LifecycleAuditHeadResponse = LifecycleAuditHeadResponses[keyof LifecycleAuditHeadResponses];
+
+export type LifecycleAuditVerifyData = {
+    body: LifecycleAuditVerifyRequest;
+    path?: never;
+    query?: never;
+    url: '/v1/audit/verify';
+};
+
+export type LifecycleAuditVerifyErrors = {
+    /**
+     * An error: look at its code.
+     */
+    default: Problem;
+};
+
+export type LifecycleAuditVerifyError = LifecycleAuditVerifyErrors[keyof LifecycleAuditVerifyErrors];
+
+export type LifecycleAuditVerifyResponses = {
+    /**
+     * Successful Response
+     */
+    200: AuditReport;
+};
+
+export type LifecycleAuditVerifyResponse = LifecycleAuditVerifyResponses[keyof LifecycleAuditVerifyResponses];
 
 export type DeadListData = {
     body?: never;

@@ -35,6 +35,7 @@ from memforest_core.recall.answer import Answer
 from memforest_core.recall.request import RecallOptions
 from memforest_core.recall.states import Timeline
 from memforest_core.store.engine import Connection
+from memforest_core.work.audit import AuditHead, AuditReport
 from memforest_core.work.records import (
     Acted,
     AuditEntry,
@@ -65,6 +66,17 @@ class RemoteLifecycle(Remote):
 
         ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
         most entries."""
+
+    def audit_head(self, *, sign: bool = False) -> AuditHead:
+        """The newest row of the audit; keep it elsewhere, to prove later that the audit only grew.
+
+        ``sign`` adds a signature with MEMFOREST_DATABASE__AUDIT_KEY. Raises InvalidSettings without that."""
+
+    def audit_verify(self, head: AuditHead | None = None) -> AuditReport:
+        """Read the whole audit, and find rows that were changed, removed or inserted.
+
+        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidInput for a head that is
+        another tenant's or whose signature is wrong, InvalidSettings for a signed one without the key."""
 
     def cancel(self, operation: TaskId, *, actor: str) -> Operation:
         """Take an operation back that waits, or a merge, import, export or rebuild that is under way: workers clear
@@ -913,6 +925,17 @@ class AsyncRemoteLifecycle(Remote):
 
         ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
         most entries."""
+
+    async def audit_head(self, *, sign: bool = False) -> AuditHead:
+        """The newest row of the audit; keep it elsewhere, to prove later that the audit only grew.
+
+        ``sign`` adds a signature with MEMFOREST_DATABASE__AUDIT_KEY. Raises InvalidSettings without that."""
+
+    async def audit_verify(self, head: AuditHead | None = None) -> AuditReport:
+        """Read the whole audit, and find rows that were changed, removed or inserted.
+
+        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidInput for a head that is
+        another tenant's or whose signature is wrong, InvalidSettings for a signed one without the key."""
 
     async def cancel(self, operation: TaskId, *, actor: str) -> OperationTask:
         """Take an operation back that waits, or a merge, import, export or rebuild that is under way: workers clear

@@ -70,6 +70,7 @@ from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.schema import check_ready
+from memforest_core.work.audit import AuditLog
 from memforest_core.work.jobs import MAX_LOST_LEASES, LeaseLimits
 from memforest_core.work.operations import Operations, needs_its_file, undo_import, undo_nothing
 from memforest_core.work.reconciler import Reconciler
@@ -107,6 +108,10 @@ class LifecycleParts:
     @cached_property
     def operations(self) -> Operations:
         return self._all.operations
+
+    @cached_property
+    def audit_log(self) -> AuditLog:
+        return self._all.audit_log
 
     erasure = _operating(Erasure, lambda own: Erasure(own._engine, own.operations))
     clearing = _operating(Clearing, lambda own: Clearing(own._engine, own._all.index, own._all.embedder.dimension))
@@ -203,6 +208,7 @@ class Services:
     operations = _part(
         Operations, lambda own: Operations(partial(OperationRows.opened, own.engine), own.producer.wakeups)
     )
+    audit_log = _part(AuditLog, lambda own: AuditLog(own.engine, own.settings.database.audit_key))
 
     lifecycle = _part(LifecycleParts, lambda own: LifecycleParts(own))
     _profile_chat = _part(

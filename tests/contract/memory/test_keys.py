@@ -65,6 +65,7 @@ def call(client: httpx.Client, route: Route, arguments: dict[str, object]) -> ht
 
 NAMES_NOTHING = {
     *("intent", "quota", "set_limits", "lifecycle.policies", "lifecycle.operations"),
+    *("lifecycle.audit_head", "lifecycle.audit_verify"),
     *("webhooks.create", "webhooks.list", "dead.retry", "dead.discard"),
 }
 """Routes of the key's own tenant, of a text alone, or of ids that change nothing when they are not there."""

@@ -177,6 +177,8 @@ def test_what_is_forgotten_is_gone(memory: MemForest, owner: str) -> None:
     assert memory.recall(owner, "Where does Bob live?").evidence == ()
     assert memory.lifecycle.operation(requested.id).fulfilled
     assert any(entry.task_id == requested.id for entry in memory.lifecycle.audit(owner))
+    proven = memory.lifecycle.audit_verify(memory.lifecycle.audit_head())
+    assert (proven.sound, proven.extends) == (True, "unsigned")
 
 
 def test_a_note_and_a_deletion_in_words(memory: MemForest, owner: str) -> None:
