@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
+from memforest_core.assistant.calendar.day_speakers import (
+    NAME_CHARS,
+    DayWords,
+    Speaker,
+    in_batches,
+    newest_of_each,
+    speakers_of,
+)
 from memforest_core.assistant.calendar.records import Days, DayTurn, SpeakerDigest
 from memforest_core.assistant.checked_calls import checked_call
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.extractive import summarize
+from memforest_core.domain.people import People
 from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, clipped
-from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
@@ -28,12 +36,10 @@ MAX_TEXT_CHARS = 1_200
 """Of one turn, as refresh shows a leaf to a model."""
 MAX_TURNS = 2_000
 """Of a day are read at most."""
-MAX_SPEAKERS = 30
-"""Speakers of a day's digest, those who spoke most."""
 DAY_TOKENS = 6_000
 """Estimated tokens of the turns that one call reads."""
 DAY_CALLS = 4
-"""Calls for a day that is longer than that; older turns are left out."""
+"""Calls for the turns of some speakers that are longer than that; older turns of those who said most are left out."""
 GROUP_TOKENS = 2_000
 """Estimated tokens of the texts of days, months or years that one call condenses."""
 MAX_INPUT_CHARS = 24_000
@@ -44,28 +50,33 @@ COMPACT_TURNS = 12
 """Turns without a summary that are compacted, but the last ones."""
 _SHORTEST = 60
 """Characters of a text that is worth to be picked from."""
-_NAME_CHARS = 80
 
 DAY_FRAME = """\
 The user message is a JSON document about one day: "speakers" are the people to write about, each with a number, a name
-and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order. Write for each
-speaker, by number, one text of at most {budget} characters. Keep what "so_far" says. Invent nothing.
+and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order: "by" is the number
+of the speaker, or the name of another one, and "about" has the numbers of those whom the turn mentions or answers.
+Write for each speaker, by number, one text of at most {budget} characters, from the turns by them and about them alone:
+nothing of one speaker belongs in the text of another. What others said of a speaker is marked with who said it. Keep
+what "so_far" says. Invent nothing.
 """
 """What stays where an application brings instructions of its own, as for the others; that all of it is data follows."""
 DAY_SYSTEM = f"""\
-You keep the diary of a conversation. It tells what people did, said, planned, felt and were told, in the third person,
-with names, places, numbers and dates; what is newer replaces what it contradicts. Keep the language of the turns.
+You keep the diary of a conversation, person by person. It tells events (what the person did, said, planned and was
+told), mood, interactions with others, patterns, and trends, in the third person, with names, places, numbers and dates;
+what is newer replaces what it contradicts. Keep the language of the turns.
 
 {DAY_FRAME}"""
 
 PERIOD_FRAME = """\
-The user message is a JSON document: "when" is the time that it is about, "so_far" what the diary says of its first part
-and may be empty, "then" the texts of what came after it, in order, each with its day, month or year. Write one text of
-all, at most {budget} characters long, the most recent first. Invent nothing.
+The user message is a JSON document: "when" is the time that it is about, "about" the only person whom it is about, or
+empty for everybody, "so_far" what the diary says of its first part and may be empty, "then" the texts of what came
+after it, in order, each with its day, month or year. Write one text of all, at most {budget} characters long, the most
+recent first. What others said of a person stays marked with who said it. Invent nothing.
 """
 PERIOD_SYSTEM = f"""\
 You keep the diary of a conversation. It tells who did, said, planned and decided what, with names, places, numbers and
-dates; what is newer replaces what it contradicts. Keep the language of the texts.
+dates, how they felt, and what is a pattern or a trend; what is newer replaces what it contradicts. Keep the language of
+the texts.
 
 {PERIOD_FRAME}"""
 
@@ -101,14 +112,6 @@ class DigestReply(BaseModel):
     digests: list[_Digest] = Field(description="One for each speaker.")
 
 
-class Speaker(NamedTuple):
-    """A speaker of a day, with the texts of the turns."""
-
-    id: str
-    name: str
-    texts: tuple[str, ...]
-
-
 class DatedText(NamedTuple):
     """The text of a day, a month or a year."""
 
@@ -132,7 +135,7 @@ class Condensed(Generic[T]):
     notes: tuple[str, ...] = ()
     """One sentence for each part that was done without the model."""
     left_out: int = 0
-    """Turns of a day that were too many, the oldest ones."""
+    """Turns of a day that were too many, the oldest ones of those who said most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,34 +158,47 @@ class Condenser:
         zone: ZoneInfo,
         turns: Sequence[DayTurn],
         total: int,
+        people: People,
         calls: list[CallRecord],
         *,
         model: bool = True,
     ) -> Condensed[tuple[SpeakerDigest, ...]]:
-        """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order."""
-        speakers = speakers_of(turns)
-        whole = {each.id: "\n".join(each.texts) for each in speakers}
-        parts = in_parts(turns, lambda turn: len(turn.text) + _NAME_CHARS, DAY_TOKENS * CHARS_PER_TOKEN)[-DAY_CALLS:]
+        """A text of each speaker of a day from its ``turns``, the newest of each of ``total``, in order.
+
+        A model writes of ``BATCH`` speakers a call. Sentences with words of others alone are left out; of somebody of
+        whom no sentence is left rules pick.
+        """
+        speakers = speakers_of(turns, people)
+        whole = tuple(each.joined() for each in speakers)
+        numbers_read: set[int] = set()
 
         def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
             texts: dict[str, str] = {}
-            for part in parts:
-                texts |= self._read_part(chat, days, zone, speakers, texts, part, calls)
-            return _digests(speakers, texts)
+            words, batches = DayWords(turns, speakers, people), in_batches(speakers)
+            for batch in batches:
+                about = frozenset[int]().union(*(each.turns for each in batch))
+                for part in _parts_read(turns, newest_of_each(batch, about if batches[1:] else range(len(turns)))):
+                    numbers_read.update(part)
+                    shown = [(at, turns[at]) for at in part]
+                    texts |= self._read_part(chat, days, zone, batch, texts, shown, words, calls)
+            return tuple(
+                each.digest(texts[each.id]) if texts[each.id] else replace(each.picked(self.budget), picked=True)
+                for each in speakers
+            )
 
         def pick() -> tuple[SpeakerDigest, ...]:
-            return _digests(speakers, {each.id: summarize(each.texts, self.budget) for each in speakers})
+            return tuple(each.picked(self.budget) for each in speakers)
 
-        fits = model and all(len(text) <= self.budget for text in whole.values())
-        joined = _digests(speakers, whole) if fits else None
-        made = self._condensed(f"The digest of {days.first}", joined, pick, write, model=model)
-        read = sum(map(len, parts)) if made.source is SummarySource.MODEL else len(turns)
+        fits = model and all(len(each.text) + len(each.others) <= self.budget for each in whole)
+        made = self._condensed(f"The digest of {days.first}", whole if fits else None, pick, write, model=model)
+        read = len(numbers_read) if made.source is SummarySource.MODEL else len(turns)
         return replace(made, left_out=total - read)
 
     def condense(
-        self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, model: bool = True
+        self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, about: str = "", model: bool = True
     ) -> Condensed[str]:
-        """One text of a time from ``texts`` of its parts, which come the newest first, as it does.
+        """One text of a time from ``texts`` of its parts, which come the newest first, as it does; ``about`` names the
+        person, empty for everybody.
 
         They are read in groups, the oldest first, each with the summary so far.
         """
@@ -192,7 +208,7 @@ class Condenser:
         def write(chat: ChatModel) -> str:
             text = ""
             for group in in_parts(shown, lambda each: len(each.line), most):
-                document = {"when": when, "so_far": text, "then": [each._asdict() for each in group]}
+                document = {"when": when, "about": about, "so_far": text, "then": [each._asdict() for each in group]}
                 text = self._summary(chat, PERIOD_SYSTEM, PERIOD_FRAME, document, "period_summary", calls)
             return text
 
@@ -261,11 +277,13 @@ class Condenser:
         zone: ZoneInfo,
         speakers: Sequence[Speaker],
         before: Mapping[str, str],
-        part: Sequence[DayTurn],
+        part: Sequence[tuple[int, DayTurn]],
+        words: DayWords,
         calls: list[CallRecord],
     ) -> dict[str, str]:
         """The texts after one more part of the day, by the ids of speakers."""
         numbers = {each.id: number for number, each in enumerate(speakers, 1)}
+        by = {at: numbers[each.id] for each in speakers for at in each.own}
         document = {
             "day": days.label,
             "speakers": [
@@ -274,10 +292,11 @@ class Condenser:
             "turns": [
                 {
                     "at": f"{turn.occurred_at.astimezone(zone):%H:%M}",
-                    "by": numbers.get(turn.speaker_id, turn.name[:_NAME_CHARS]),
+                    "by": by.get(at, turn.name[:NAME_CHARS]),
+                    "about": [numbers[each.id] for each in speakers if at in each.turns and at not in each.own],
                     "text": turn.text,
                 }
-                for turn in part
+                for at, turn in part
             ],
         }
 
@@ -285,11 +304,11 @@ class Condenser:
             said = {each.number: clean(each.text).strip() for each in reply.digests}
             if set(said) != set(numbers.values()) or len(said) != len(reply.digests):
                 raise ContentFault(f'"digests" must have each number from 1 to {len(speakers)} once')
-            if not any(said.values()):
-                raise ContentFault("all texts are empty")
+            own = {each.id: words.without_others(each, said[numbers[each.id]]) for each in speakers}
+            if not any(own.values()):
+                raise ContentFault("all texts are empty, or have words that only others said")
             # Part of a long day may have nothing of a speaker.
-            new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
-            return {id_: clipped(text, 2 * self.budget) for id_, text in new.items()}
+            return {id_: clipped(text or before.get(id_, ""), 2 * self.budget) for id_, text in own.items()}
 
         system = self._system(DAY_SYSTEM, DAY_FRAME)
         return checked_call(chat, Step.SUMMARIZE, system, document, DigestReply, checked, "day_digests", calls)
@@ -305,21 +324,6 @@ class Condenser:
         return clipped("\n".join(lines), self.budget)
 
 
-def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
-    """The speakers of a day's digest, the one who spoke most first: people, or all where no human spoke."""
-    said = [turn for turn in turns if turn.role is Role.USER] or list(turns)
-    counts = Counter(turn.speaker_id for turn in said)
-    names = {turn.speaker_id: turn.name for turn in said}
-    return [
-        Speaker(
-            id_,
-            names[id_][:_NAME_CHARS],
-            tuple(clipped(turn.text, MAX_TEXT_CHARS) for turn in said if turn.speaker_id == id_),
-        )
-        for id_, _ in counts.most_common(MAX_SPEAKERS)
-    ]
-
-
 def in_parts(items: Sequence[T], chars: Callable[[T], int], most_chars: int) -> list[list[T]]:
     """Items in parts that one call each can read, in order: the last part is filled first."""
     parts: list[list[T]] = []
@@ -333,10 +337,17 @@ def in_parts(items: Sequence[T], chars: Callable[[T], int], most_chars: int) -> 
     return parts
 
 
-def _digests(speakers: Sequence[Speaker], texts: Mapping[str, str]) -> tuple[SpeakerDigest, ...]:
-    return tuple(
-        SpeakerDigest(each.id, each.name, texts[each.id], len(each.texts)) for each in speakers if texts[each.id]
-    )
+def _parts_read(turns: Sequence[DayTurn], numbers: list[int]) -> list[list[int]]:
+    """The first ones of these turns that ``DAY_CALLS`` calls can read, in parts of one call each, in order."""
+
+    def chars(at: int) -> int:
+        return len(turns[at].text) + NAME_CHARS
+
+    most = DAY_TOKENS * CHARS_PER_TOKEN
+    fits = sum(total <= DAY_CALLS * most for total in accumulate(map(chars, numbers)))
+    while len(parts := in_parts(sorted(numbers[:fits]), chars, most)) > DAY_CALLS:
+        fits -= 1
+    return parts
 
 
 def _bounded(texts: Sequence[str]) -> tuple[list[str], int]:

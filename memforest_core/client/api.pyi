@@ -100,9 +100,10 @@ class MemForest(MemForestClient):
 
         ``session`` is the session's id; None (or "LATEST") is the one that runs or, without one, the one that got a
         turn last. One without a turn yet has no window. ``question`` is what is recalled: the message that is to be
-        answered; None is the last turn of a user in the session. ``speaker`` (an id or a name) is whom the profile is
-        about, the owner unless given, and bounds evidence to what they said. ``channel`` bounds evidence and window to
-        sessions of that ``channel``; the profile is of the whole memory, days are left out.
+        answered; None is the last turn of a user in the session. ``speaker`` (an id or a name) is whom the profile,
+        today and the week are about, and bounds evidence to what they said; unless given, the profile is about the
+        owner and the days are everybody's. ``channel`` bounds evidence and window to sessions of that ``channel``; the
+        profile is of the whole memory, days are left out.
         ``max_tokens`` bounds the estimated tokens of the result's ``text`` (context.max_tokens unless given).
 
         Each section has its share of the budget; what one does not use goes to the window, then to evidence, profile,
@@ -111,20 +112,25 @@ class MemForest(MemForestClient):
         context.profile_every_s; with context.merge one more call makes one text of profile, today and the week. An
         owner without a memory gets an empty context. Raises InvalidInput, StoreUnavailable."""
 
-    def day(self, owner: str, date: date | str) -> DayDigest:
+    def day(self, owner: str, date: date | str, speaker: str | None = None) -> DayDigest:
         """What happened on a day, in the owner's time zone, speaker by speaker.
 
-        ``date`` is a date or ISO 8601 ("2026-11-22"). A digest that is missing or out of date is made now: one call to
-        the model of ``llm.summarize`` for all speakers (none where their words are short, some for a very long day);
-        without a model, rules pick, and ``extractive`` says so. A day whose turns are the same as when its digest was
-        made is never made again. A model that is unavailable is no error: ``degraded`` says so. A day without turns, or
-        of an owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable."""
+        ``date`` is a date or ISO 8601 ("2026-11-22"). ``speaker`` (an id, a name, a nickname or a mention) is whose day
+        it is alone: what that person said and did, and what others said of them. A digest that is missing or out of
+        date is made now for everybody: one call to the model of ``llm.summarize`` for 25 speakers (none where their
+        words are short, some for a very long day); without a model, rules pick, and ``extractive`` says so. A day whose
+        turns are the same as when its digest was made is never made again. A model that is unavailable is no error:
+        ``degraded`` says so. A day without turns, or of an owner without a memory, has no digest (``made`` is False);
+        one without a word of or about the ``speaker`` has no ``speakers``. Raises InvalidInput, StoreUnavailable."""
 
-    def days(self, owner: str, *, limit: int = 30, cursor: str | None = None) -> Page[DayDigest]:
+    def days(
+        self, owner: str, *, speaker: str | None = None, limit: int = 30, cursor: str | None = None
+    ) -> Page[DayDigest]:
         """An owner's days on which something was said, the newest first, with their digests.
 
-        ``limit`` is the most days of one page, 1 to 1,000; ``cursor`` is that of the page before. Digests are made as
-        ``day`` does, ``calendar.at_once`` at most in one call: of other days ``made`` is False. Raises InvalidInput,
+        ``speaker`` is whose days these are, as in ``day``; a page has fewer then, as days without that person are left
+        out. ``limit`` is the most days of one page, 1 to 1,000; ``cursor`` is that of the page before. Digests are made
+        as ``day`` does, ``calendar.at_once`` at most in one call: of other days ``made`` is False. Raises InvalidInput,
         StoreUnavailable."""
 
     @classmethod
@@ -202,8 +208,9 @@ class MemForest(MemForestClient):
 
         ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable."""
 
-    def period(self, owner: str, period: str) -> PeriodDigest:
-        """One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first.
+    def period(self, owner: str, period: str, speaker: str | None = None) -> PeriodDigest:
+        """One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first; of a
+        ``speaker`` as in ``day``.
 
         A month is made from its days, a year from its months, the life from its years; one reading makes
         ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` lists those still to be
@@ -289,11 +296,11 @@ class MemForest(MemForestClient):
         a memory yet has none, and ``owner_known`` is False. Raises InvalidInput (naming what is known),
         StoreUnavailable."""
 
-    def today(self, owner: str) -> DayDigest:
+    def today(self, owner: str, speaker: str | None = None) -> DayDigest:
         """What happened today, in the owner's time zone, speaker by speaker; see ``day``.
 
-        It is made again at most once in ``calendar.today_s`` seconds, and only if turns have come since: ``new_turns``
-        counts those that it does not tell of."""
+        It is made again at most once in ``calendar.today_s`` seconds, and only if enough turns have come since:
+        ``new_turns`` counts those that it does not tell of."""
 
     def topic_context(self, owner: str, topic: UUID | str, *, max_tokens: int | None = None) -> TopicContext:
         """A topic for a prompt: its title and summary as a system message, then its turns in the order of time.
@@ -362,8 +369,8 @@ class MemForest(MemForestClient):
         ``before`` is a turn's id: only those before it. ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound
         for a session or a turn that the owner does not have, InvalidInput, StoreUnavailable."""
 
-    def week(self, owner: str) -> PeriodDigest:
-        """One text of the six days before today (days 2 to 7), the most recent first.
+    def week(self, owner: str, speaker: str | None = None) -> PeriodDigest:
+        """One text of the six days before today (days 2 to 7), the most recent first; of a ``speaker`` as in ``day``.
 
         Made from the digests of those days, which are made too where they are missing or out of date; one call to the
         model where they don't fit ``calendar.week_chars`` together. Raises InvalidInput, StoreUnavailable."""

@@ -694,6 +694,8 @@ class CalendarDigest(OfTenant, Base, table="calendar_digest"):
     span: Mapped[Code] = mapped_column(primary_key=True)
     first_day: Mapped[date] = mapped_column(primary_key=True)
     """In the forest's time zone."""
+    person: Mapped[Name] = mapped_column(primary_key=True, server_default="")
+    """Of a longer time the speaker's id that it is about, empty for everybody; a day has the texts of all speakers."""
     start_at: Mapped[datetime]
     end_at: Mapped[datetime]
     """It summarizes turns from the one timestamp to before the other."""

@@ -244,6 +244,7 @@ export type DayDigest = {
     sources?: Array<DaySource>;
     new_turns?: number;
     left_out?: number;
+    about?: string;
     degraded?: Array<string>;
     calls?: number;
     owner_known?: boolean;
@@ -944,6 +945,7 @@ export type PeriodDigest = {
     model?: string;
     made_at?: string | null;
     missing?: Array<string>;
+    about?: string;
     degraded?: Array<string>;
     calls?: number;
     owner_known?: boolean;
@@ -1333,6 +1335,8 @@ export type SpeakerDigest = {
     name: string;
     text: string;
     turns: number;
+    others?: string;
+    picked?: boolean;
 };
 
 /**
@@ -2674,6 +2678,7 @@ export type TodayData = {
     path?: never;
     query: {
         owner: string;
+        speaker?: string | null;
     };
     url: '/v1/today';
 };
@@ -2702,6 +2707,7 @@ export type DayData = {
     query: {
         owner: string;
         date: string;
+        speaker?: string | null;
     };
     url: '/v1/day';
 };
@@ -2729,6 +2735,7 @@ export type WeekData = {
     path?: never;
     query: {
         owner: string;
+        speaker?: string | null;
     };
     url: '/v1/week';
 };
@@ -2756,6 +2763,7 @@ export type DaysData = {
     path?: never;
     query: {
         owner: string;
+        speaker?: string | null;
         limit?: number;
         cursor?: string | null;
     };
@@ -2786,6 +2794,7 @@ export type PeriodData = {
     query: {
         owner: string;
         period: string;
+        speaker?: string | null;
     };
     url: '/v1/period';
 };

@@ -17,8 +17,12 @@ def _show_day(found: DayDigest) -> None:
     out = console()
     if not found.made:
         out.print(f"{found.day}: nothing was said." if not found.turns else f"{found.day}: no digest.")
+    if found.made and not found.speakers:
+        out.print(f"{found.day}: nothing of or about this speaker.")
     for each in found.speakers:
         out.print(f"{printable(each.name)}: {printable(each.text)}")
+        for line in each.others.splitlines() if found.about else ():
+            out.print(printable(line))
     print_degraded(found.degraded)
     if found.made_at is not None:
         newer = f", {found.new_turns} have come since" if found.new_turns else ""
@@ -57,6 +61,7 @@ def _show_summarized(made: DayDigest | SessionProgress) -> None:
         console().print(f"The session is at stage {made.stage.value}; its summaries are due.")
 
 
+SPEAKER = given_option("speaker", "Only the day of this speaker, and what others said of them: an id or a name.")
 DATE = given_argument("date", "A day, like 2026-11-22, in the owner's time zone.", "DATE")
 PERIOD = given_argument("period", "A month (2026-11), a year (2026), or life.", "PERIOD")
 DAYS = given_option("limit", "Days of one page, 1 to 1,000.", int, 30)
@@ -66,17 +71,20 @@ COMMANDS = (
     *(
         each.made()
         for each in (
-            Command("today", "Print what happened today, speaker by speaker.", _show_day, (OWNER,)),
-            Command("day", "Print what happened on a day, speaker by speaker.", _show_day, (DATE, OWNER)),
-            Command("week", "Print one text about the six days before today.", _show_period, (OWNER,)),
+            Command("today", "Print what happened today, speaker by speaker.", _show_day, (OWNER, SPEAKER)),
+            Command("day", "Print what happened on a day, speaker by speaker.", _show_day, (DATE, OWNER, SPEAKER)),
+            Command("week", "Print one text about the six days before today.", _show_period, (OWNER, SPEAKER)),
             Command(
-                "period", "Print one text about a month, a year, or the whole life.", _show_period, (PERIOD, OWNER)
+                "period",
+                "Print one text about a month, a year, or the whole life.",
+                _show_period,
+                (PERIOD, OWNER, SPEAKER),
             ),
             Command(
                 "days",
                 "List the days with turns, the newest first, with their digests.",
                 _show_days,
-                (OWNER, DAYS, CURSOR),
+                (OWNER, SPEAKER, DAYS, CURSOR),
             ),
             Command("summarize", "Summarize a day or a session now.", _show_summarized, (OWNER, DAY, CELL)),
         )

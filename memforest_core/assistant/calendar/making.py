@@ -25,13 +25,18 @@ from memforest_core.assistant.calendar.records import (
     midnight,
     month_of,
     one_day,
+    speaker_lines,
     whole_life,
     year_of,
 )
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.assistant.checked_calls import record_costs
-from memforest_core.assistant.condensing import MAX_TEXT_CHARS, MAX_TURNS, Condensed, Condenser, DatedText
+from memforest_core.assistant.condensing import GROUP_TOKENS, MAX_TEXT_CHARS, MAX_TURNS, Condensed, Condenser, DatedText
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.extractive import summarize
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.people import KnownPerson, People
+from memforest_core.domain.rendering import turn_line
 from memforest_core.errors import StoreUnavailable
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.models.calls import CallRecord
@@ -47,6 +52,9 @@ MAX_DAYS = 31
 """Of a month."""
 MAX_LIFE_DAYS = 400_000
 """Days of a life that are looked for: more than a thousand years."""
+FEW_TURNS, MANY_TURNS = 5, 50
+"""Today's digest is made again when it has as many new turns as it was made of, less the few; when it has many new ones
+anyway. So a day of n turns costs at most log2(n) + n / 50 calls, however often it is read."""
 MAX_ROUNDS = 50
 """Queries for one page; a page may be short when so many days in a row have only deleted turns."""
 
@@ -99,12 +107,14 @@ class Means:
 
 
 class Diary:
-    """The digests of one owner, as one request reads them."""
+    """The digests of one owner, or of one ``person`` in that owner's memory, as one request reads them."""
 
-    def __init__(self, means: Means, tenant: TenantId, forest: ForestRef) -> None:
+    def __init__(self, means: Means, tenant: TenantId, forest: ForestRef, person: KnownPerson | None = None) -> None:
         self._means = means
         self._tenant = tenant
         self._forest = forest
+        self._person = person
+        self._about = "" if person is None else person.id
         self._zone = ZoneInfo(forest.time_zone)
 
     def day(self, day: date, *, force: bool = False) -> DayDigest:
@@ -113,10 +123,14 @@ class Diary:
         return self._shown(held, self._work(), force=force)[0]
 
     def page(self, before: date | None, limit: int) -> tuple[tuple[DayDigest, ...], date | None]:
-        """The newest days before a day that have turns, and where to go on; ``calendar.at_once`` are made at most."""
+        """The newest days before a day that have turns, and where to go on; ``calendar.at_once`` are made at most.
+
+        Of a person only the days that have something of them.
+        """
         held, more = self._with_turns(before, limit)
         work = self._work()
-        return tuple(self._shown(each, work)[0] for each in held), more
+        shown = [self._shown(each, work)[0] for each in held]
+        return tuple(each for each in shown if each.speakers or not (self._about and each.made)), more
 
     def period(self, days: Days, name: str) -> PeriodDigest:
         """The text of days in a row, of a month, a year or the life, if nothing changed while it was made.
@@ -143,10 +157,10 @@ class Diary:
         if not (held.turns and (force or self._due(held)) and work.take()):
             return self._as_stored(held, own)
         for tries in range(TRIES):
-            held, words, sources, turns = self._load(held.days)
+            held, words, sources, turns, people = self._load(held.days)
             if not held.turns or not (self._due(held) or (force and not tries)):
                 return self._as_stored(held, own)
-            made = self._digested(held, turns, own)
+            made = self._digested(held, turns, people, own)
             stored = self._made(made, made.text, held.turns, held.digest, sources=sources)
             if self._forest.frozen:
                 return self._digest(held, stored, own), None
@@ -159,35 +173,43 @@ class Diary:
         return self._digest(held, None, own), None
 
     def _due(self, held: HeldDay) -> bool:
-        return held.stored is None or self._is_stale(held.stored, held.digest, held.end)
+        stored = held.stored
+        if stored is None:
+            return True
+        enough = min(MANY_TURNS, stored.turns - FEW_TURNS) if self._means.settings.today_s else 0
+        return self._is_stale(stored, held.digest, held.end, held.turns - stored.turns >= enough)
 
-    def _is_stale(self, stored: StoredDigest, digest: bytes, end: datetime) -> bool:
+    def _is_stale(self, stored: StoredDigest, digest: bytes, end: datetime, grown: bool = True) -> bool:
         """Whether a digest's turns have changed since, or rules replaced a model, and it may be made again; ``end`` is
-        when its time is over."""
+        when its time is over, and until then it must have ``grown`` enough."""
         now, without_model = self._means.now(), stored.source is SummarySource.DEGRADED
         if self._means.digester.chat is not None:
             without_model = without_model or stored.source is SummarySource.EXTRACTIVE
-        if stored.input_hash == digest and not without_model:
+        if not without_model and (stored.input_hash == digest or (now < end and not grown)):
             return False
         over_since = stored.made_at < end <= now
         return over_since or now - stored.made_at >= timedelta(seconds=self._means.settings.today_s)
 
     @repeated
-    def _load(self, days: Days) -> tuple[HeldDay, frozenset[bytes], tuple[DaySource, ...], Sequence[DayTurn]]:
-        """A day, the hashes of its words, their sessions, and the turns in order.
+    def _load(self, days: Days) -> tuple[HeldDay, frozenset[bytes], tuple[DaySource, ...], Sequence[DayTurn], People]:
+        """A day, the hashes of its words, their sessions, the turns in order, and everybody who has spoken.
 
         Hashes are read before words, so that words that are deleted meanwhile are not taken for those that are there.
         """
         with CalendarRows.opened(self._means.engine, self._tenant) as rows:
             (now,) = rows.held(self._forest.id, [days], self._zone)
             words, sources = rows.words(self._forest.id, now.start, now.end)
-            return now, words, sources, rows.turns(self._forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
+            turns = rows.turns(self._forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
+            people = People(self._forest.owner, rows.speakers(self._forest.id), self._forest.display_name)
+            return now, words, sources, turns, people
 
-    def _digested(self, held: HeldDay, turns: Sequence[DayTurn], work: _Work) -> Condensed[tuple[SpeakerDigest, ...]]:
+    def _digested(
+        self, held: HeldDay, turns: Sequence[DayTurn], people: People, work: _Work
+    ) -> Condensed[tuple[SpeakerDigest, ...]]:
         frozen, calls = self._forest.frozen, list[CallRecord]()
         if frozen:
             work.notes.append("The memory is being merged into another: rules picked, and nothing is stored.")
-        made = self._means.digester.digest(held.days, self._zone, turns, held.turns, calls, model=not frozen)
+        made = self._means.digester.digest(held.days, self._zone, turns, held.turns, people, calls, model=not frozen)
         self._record_costs(calls, made.notes, work)
         return made
 
@@ -220,7 +242,8 @@ class Diary:
                 rows.hurried()
                 if rows.lock_forest(self._forest.id) not in VISIBLE or not still(rows):
                     return False
-                return rows.store(self._forest.id, held, stored)
+                person = "" if held.days.span is Span.DAY else self._about
+                return rows.store(self._forest.id, held, stored, person)
         except StoreUnavailable:
             work.notes.append(f"The {what} could not be stored: Postgres was busy or unavailable.")
             return None
@@ -231,16 +254,25 @@ class Diary:
 
     def _digest(self, held: HeldDay, stored: StoredDigest | None, work: _Work) -> DayDigest:
         """A day with its digest, if it has one."""
-        day = DayDigest(held.days.first, self._forest.time_zone, held.turns, degraded=work.degraded, calls=work.calls)
+        day = DayDigest(
+            *(held.days.first, self._forest.time_zone, held.turns),
+            about=self._about,
+            degraded=work.degraded,
+            calls=work.calls,
+        )
         if stored is None:
             return day
+        speakers = self._of_person(stored.texts)
         if stored.source is SummarySource.DEGRADED and not work.notes:
             work.notes.append(f"The digest of {day.day} was picked by rules: the model failed when it was made.")
+        if picked := sum(each.picked for each in speakers):
+            what = "the model's were empty or had words of others"
+            work.notes.append(f"Rules picked the texts of {picked} speakers of {day.day}: {what}.")
         if stored.left_out:
             work.notes.append(f"The oldest {stored.left_out} turns of {day.day} were not read: there are too many.")
         return replace(
             day,
-            speakers=stored.texts,
+            speakers=speakers,
             source=stored.source.value,
             model=stored.model,
             made_at=stored.made_at,
@@ -249,6 +281,12 @@ class Diary:
             left_out=stored.left_out,
             degraded=work.degraded,
         )
+
+    def _of_person(self, texts: Sequence[SpeakerDigest]) -> tuple[SpeakerDigest, ...]:
+        """The person's own texts; without a person those of all who spoke."""
+        if self._person is None:
+            return tuple(each for each in texts if each.turns)
+        return tuple(each for each in texts if each.speaker_id in self._person.ids)
 
     def _period(self, days: Days, name: str, work: _Work) -> PeriodDigest:
         if days.span is Span.WEEK:
@@ -268,6 +306,7 @@ class Diary:
             last=None if name == LIFE and not parts else days.last,
             time_zone=self._forest.time_zone,
             missing=tuple(work.missing),
+            about=self._about,
             degraded=work.degraded,
             calls=work.calls,
         )
@@ -311,8 +350,13 @@ class Diary:
             if not digest.made:
                 work.missing.append(digest.day)
         return [
-            _Child(one_day(digest.day), digest.text, digest.turns, version) for digest, version in made if digest.made
+            _Child(one_day(digest.day), _shortened(digest), self._turns_of(digest), version)
+            for digest, version in made
+            if digest.made and (digest.text or not self._about)
         ]
+
+    def _turns_of(self, day: DayDigest) -> int:
+        return sum(each.turns for each in day.speakers) if self._about else day.turns
 
     def _text(self, own: HeldDay, parts: Sequence[_Child], work: _Work) -> tuple[StoredDigest | None, bool]:
         """The text of its parts, None without any, and whether it is stored."""
@@ -328,7 +372,8 @@ class Diary:
         texts = [DatedText(part.days.label, part.text) for part in parts]
         free = whole and not self._forest.frozen and work.take()
         condenser = self._means.condenser
-        made = condenser.condense(own.days.label, texts, calls, model=free)
+        about = "" if self._person is None else self._person.name
+        made = condenser.condense(own.days.label, texts, calls, about=about, model=free)
         self._record_costs(calls, made.notes, work)
         turns = sum(part.turns for part in parts)
         speakers = (SpeakerDigest("", "", made.text, turns),)
@@ -345,7 +390,7 @@ class Diary:
     @repeated
     def _held(self, wanted: Sequence[Days]) -> list[HeldDay]:
         with CalendarRows.opened(self._means.engine, self._tenant) as rows:
-            return rows.held(self._forest.id, wanted, self._zone)
+            return rows.held(self._forest.id, wanted, self._zone, self._about)
 
     @repeated
     def _longer(self, days: Days, whole: Callable[[date], Days]) -> list[Days]:
@@ -380,6 +425,17 @@ class Diary:
                     return found, None
                 before = min(local)
         return found, before
+
+
+def _shortened(day: DayDigest) -> str:
+    """The day's text, in which everybody has a part of what one call reads."""
+    most = GROUP_TOKENS * CHARS_PER_TOKEN
+    if len(day.text) <= most:
+        return day.text
+    share = most // len(day.speakers) - 1
+    return speaker_lines(
+        [replace(each, text=summarize([each.text], share - len(turn_line(each.name, "")))) for each in day.speakers]
+    )
 
 
 def _has_words(forest: ForestId, held: HeldDay, words: frozenset[bytes], rows: CalendarRows) -> bool:

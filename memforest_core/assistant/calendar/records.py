@@ -137,7 +137,11 @@ class SpeakerDigest:
     name: str
     text: str
     turns: int
-    """How many of the speaker's turns were read for it."""
+    """How many of the speaker's turns were read for it: none of somebody who was only mentioned."""
+    others: str = ""
+    """What others said of the speaker, in their own words: a line each, behind who said it."""
+    picked: bool = False
+    """Rules picked the text, because the model's was empty or had words of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,8 @@ class DayDigest(Document):
     turns: int = 0
     """Turns of the day that have words, now."""
     speakers: tuple[SpeakerDigest, ...] = ()
-    """Human speakers, the one who spoke most first; all speakers of a day on which no human spoke."""
+    """Human speakers, the one who spoke most first; all speakers of a day on which no human spoke; of one person's day
+    that person alone, also if others only mentioned them."""
     source: str = ""
     """How it was made: by a "model", "joined" as the turns are, "extractive" by rules, or "degraded": by rules because
     the model failed. Empty when there is none: nothing was said, or it is not made yet."""
@@ -174,7 +179,9 @@ class DayDigest(Document):
     new_turns: int = 0
     """Turns that have come since it was made, which it does not tell of."""
     left_out: int = 0
-    """The oldest turns of the day, which were too many for the model."""
+    """Turns of the day that were too many: the oldest ones of those who said most."""
+    about: str = ""
+    """The id of the person whose day it is; empty for the day of all."""
     degraded: tuple[str, ...] = ()
     """One sentence for each unavailable part and what was done without it."""
     calls: int = 0
@@ -195,12 +202,13 @@ class DayDigest(Document):
     @property
     def id(self) -> str:
         """The same for the same day of an owner."""
-        return f"day:{self.day}"
+        return f"day:{self.day}{_of(self.about)}"
 
     @property
     def text(self) -> str:
-        """A line or more for each speaker."""
-        return speaker_lines(self.speakers)
+        """A line or more for each speaker; of one person's day also what others said of them."""
+        lines = speaker_lines([each for each in self.speakers if each.text])
+        return "\n".join(text for text in (lines, *(each.others for each in self.speakers if self.about)) if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,8 @@ class PeriodDigest(Document):
     made_at: datetime | None = None
     missing: tuple[date, ...] = ()
     """Days (or months, years) with turns that have no digest yet: the next readings make them."""
+    about: str = ""
+    """The id of the person whose time it is; empty for that of all."""
     degraded: tuple[str, ...] = ()
     calls: int = 0
     """Calls made to the chat model by this reading, those for its days included."""
@@ -239,7 +249,8 @@ class PeriodDigest(Document):
     @property
     def id(self) -> str:
         """The same for the same time of an owner."""
-        return f"{self.period}:{self.first}" if self.period == "week" else f"period:{self.period}"
+        name = f"{self.period}:{self.first}" if self.period == "week" else f"period:{self.period}"
+        return name + _of(self.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +296,11 @@ class DayTurn:
     role: Role
     text: str
     occurred_at: datetime
+    session: str = ""
+
+
+def _of(person: str) -> str:
+    return f":{person}" if person else ""
 
 
 def speaker_lines(speakers: Sequence[SpeakerDigest]) -> str:

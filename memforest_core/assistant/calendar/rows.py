@@ -26,12 +26,12 @@ from memforest_core.assistant.calendar.records import (
     SpeakerDigest,
     StoredDigest,
 )
+from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.pages import plain
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRows
 
 
 def _turns(columns: str, start: str, end: str) -> str:
@@ -61,6 +61,7 @@ _HELD = sa.text(f"""
              FROM ({_turns("", "u.start_at", "u.end_at")}) d WHERE u.span = 'day') said
       LEFT JOIN memforest.calendar_digest g
              ON g.tenant_id = :t AND g.forest_id = :f AND g.span = u.span AND g.first_day = u.first_day
+            AND g.person = CASE u.span WHEN 'day' THEN '' ELSE :person END
      ORDER BY u.first_day DESC
     """)
 
@@ -76,10 +77,14 @@ _WORDS = sa.text(f"""
     """)
 
 _NEWEST = sa.text(f"""
-    SELECT t.speaker_id, t.name, t.role, left(t.content, :chars) AS content, t.occurred_at
-      FROM ({_turns("", ":start", ":end")}) d
-      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = d.session_id AND t.ordinal = d.ordinal
-     ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC LIMIT :most
+    SELECT * FROM (
+        SELECT t.speaker_id, t.name, t.role, left(t.content, :chars) AS content, t.occurred_at, t.session_id, t.ordinal,
+               row_number() OVER (PARTITION BY t.speaker_id
+                                  ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC) AS place
+          FROM ({_turns("", ":start", ":end")}) d
+          JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = d.session_id AND t.ordinal = d.ordinal
+         ORDER BY place, t.occurred_at DESC LIMIT :most) n
+     ORDER BY n.occurred_at, n.session_id, n.ordinal
     """)
 
 # Sessions of Postgres are in UTC here: a local day lies in two of these days.
@@ -97,18 +102,19 @@ _OLD_WEEKS = sa.text("""
     """)
 
 
-class CalendarRows(ForestRows):
+class CalendarRows(PeopleRows):
     """Rows of one transaction of a tenant."""
 
-    def held(self, forest: ForestId, wanted: Sequence[Days], zone: ZoneInfo) -> list[HeldDay]:
+    def held(self, forest: ForestId, wanted: Sequence[Days], zone: ZoneInfo, person: str = "") -> list[HeldDay]:
         """What is stored of days and longer times, and of days what their turns are now, the newest first.
 
-        One statement, however many there are.
+        One statement, however many there are. ``person`` is whose longer times they are, empty for those of all.
         """
         moments = [each.moments(zone) for each in wanted]
         rows = self._run(
             _HELD,
             f=forest,
+            person=person,
             spans=[each.span.value for each in wanted],
             firsts=[each.first for each in wanted],
             ends=[each.end for each in wanted],
@@ -135,10 +141,11 @@ class CalendarRows(ForestRows):
         return said, tuple(DaySource(row.name, row.first, row.last, row.turns) for row in rows)
 
     def turns(self, forest: ForestId, start: datetime, end: datetime, most: int, chars: int) -> list[DayTurn]:
-        """The newest turns of a time, at most ``most``, in order; at most so many characters of each."""
+        """The newest turns of each speaker in a time, at most ``most``, in order; so many characters of each."""
         rows = self._run(_NEWEST, f=forest, start=start, end=end, most=most, chars=chars).all()
         return [
-            DayTurn(row.speaker_id, row.name, Role(row.role), row.content, row.occurred_at) for row in reversed(rows)
+            DayTurn(row.speaker_id, row.name, Role(row.role), row.content, row.occurred_at, str(row.session_id))
+            for row in rows
         ]
 
     def utc_days(self, forest: ForestId, start: datetime, end: datetime, most: int) -> list[date]:
@@ -153,15 +160,16 @@ class CalendarRows(ForestRows):
         )
         return int(self._db.scalar(own) or 0) == len(versions)
 
-    def store(self, forest: ForestId, held: HeldDay, digest: StoredDigest) -> bool:
+    def store(self, forest: ForestId, held: HeldDay, digest: StoredDigest, person: str = "") -> bool:
         """Keep a digest in place of the one that ``held`` has; False when that is not the one that is stored now.
 
         The caller holds the forest's lock.
         """
         g = m.CalendarDigest
         days = held.days
-        own = (g.tenant_id == self._tenant, g.forest_id == forest, g.span == days.span.value, g.first_day == days.first)
-        version = self._db.scalar(sa.select(g.version).where(*own))
+        key = {"tenant_id": self._tenant, "forest_id": forest, "span": days.span.value, "first_day": days.first}
+        key["person"] = person
+        version = self._db.scalar(sa.select(g.version).filter_by(**key))
         if version != held.version:
             return False
         values: dict[str, Any] = {field.name: getattr(digest, field.name) for field in fields(digest)}
@@ -172,7 +180,6 @@ class CalendarRows(ForestRows):
             "source": digest.source.value,
         }
         values["sources"] = plain((*digest.sources, *values.pop("days")))
-        key = {"tenant_id": self._tenant, "forest_id": forest, "span": days.span.value, "first_day": days.first}
         upsert = insert(g).values(**key, **values)
         self._db.execute(upsert.on_conflict_do_update(index_elements=list(key), set_=values))
         if days.span is Span.WEEK:

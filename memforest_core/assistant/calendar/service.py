@@ -16,8 +16,10 @@ from memforest_core.assistant.calendar.records import (
     week_before,
 )
 from memforest_core.assistant.calendar.rows import CalendarRows
+from memforest_core.assistant.profile.persons import person_named
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
+from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.records import SessionProgress
@@ -36,71 +38,72 @@ class CalendarService(Means):
     acceptance: Acceptance | None = None
     """What summarizes sessions."""
 
-    def today(self, tenant: TenantId, owner: str) -> DayDigest:
+    def today(self, tenant: TenantId, owner: str, speaker: str | None = None) -> DayDigest:
         """What happened today, in the owner's time zone, speaker by speaker; see ``day``.
 
-        It is made again at most once in ``calendar.today_s`` seconds, and only if turns have come since: ``new_turns``
-        counts those that it does not tell of.
+        It is made again at most once in ``calendar.today_s`` seconds, and only if enough turns have come since:
+        ``new_turns`` counts those that it does not tell of.
         """
-        owner = checked_name(owner, "owner")
-        forest = self._forest(tenant, owner)
-        return self._unknown(self._today("UTC")) if forest is None else self.today_of(tenant, forest)
+        diary, zone = self._diary(tenant, owner, speaker)
+        return self._unknown(self._today("UTC")) if diary is None else diary.day(self._today(zone))
 
-    def day(self, tenant: TenantId, owner: str, date: date | str) -> DayDigest:
+    def day(self, tenant: TenantId, owner: str, date: date | str, speaker: str | None = None) -> DayDigest:
         """What happened on a day, in the owner's time zone, speaker by speaker.
 
-        ``date`` is a date or ISO 8601 ("2026-11-22"). A digest that is missing or out of date is made now: one call to
-        the model of ``llm.summarize`` for all speakers (none where their words are short, some for a very long day);
-        without a model, rules pick, and ``extractive`` says so. A day whose turns are the same as when its digest was
-        made is never made again. A model that is unavailable is no error: ``degraded`` says so. A day without turns, or
-        of an owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable.
+        ``date`` is a date or ISO 8601 ("2026-11-22"). ``speaker`` (an id, a name, a nickname or a mention) is whose day
+        it is alone: what that person said and did, and what others said of them. A digest that is missing or out of
+        date is made now for everybody: one call to the model of ``llm.summarize`` for 25 speakers (none where their
+        words are short, some for a very long day); without a model, rules pick, and ``extractive`` says so. A day whose
+        turns are the same as when its digest was made is never made again. A model that is unavailable is no error:
+        ``degraded`` says so. A day without turns, or of an owner without a memory, has no digest (``made`` is False);
+        one without a word of or about the ``speaker`` has no ``speakers``. Raises InvalidInput, StoreUnavailable.
         """
-        owner, wanted = checked_name(owner, "owner"), checked_day(date)
-        forest = self._forest(tenant, owner)
-        if forest is None:
-            return self._unknown(wanted)
-        return Diary(self, tenant, forest).day(wanted)
+        wanted = checked_day(date)
+        diary, _ = self._diary(tenant, owner, speaker)
+        return self._unknown(wanted) if diary is None else diary.day(wanted)
 
-    def week(self, tenant: TenantId, owner: str) -> PeriodDigest:
-        """One text of the six days before today (days 2 to 7), the most recent first.
+    def week(self, tenant: TenantId, owner: str, speaker: str | None = None) -> PeriodDigest:
+        """One text of the six days before today (days 2 to 7), the most recent first; of a ``speaker`` as in ``day``.
 
         Made from the digests of those days, which are made too where they are missing or out of date; one call to the
         model where they don't fit ``calendar.week_chars`` together. Raises InvalidInput, StoreUnavailable.
         """
-        owner = checked_name(owner, "owner")
-        forest = self._forest(tenant, owner)
-        if forest is None:
-            days = week_before(self._today("UTC"))
-            return PeriodDigest("week", days.first, days.last, "UTC", owner_known=False)
-        return self.week_of(tenant, forest)
+        diary, zone = self._diary(tenant, owner, speaker)
+        days = week_before(self._today(zone))
+        if diary is None:
+            return PeriodDigest("week", days.first, days.last, zone, owner_known=False)
+        return diary.period(days, Span.WEEK.value)
 
-    def period(self, tenant: TenantId, owner: str, period: str) -> PeriodDigest:
-        """One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first.
+    def period(self, tenant: TenantId, owner: str, period: str, speaker: str | None = None) -> PeriodDigest:
+        """One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first; of a
+        ``speaker`` as in ``day``.
 
         A month is made from its days, a year from its months, the life from its years; one reading makes
         ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` lists those still to be
         made. Raises InvalidInput, StoreUnavailable.
         """
-        owner, days = checked_name(owner, "owner"), checked_period(period)
-        forest = self._forest(tenant, owner)
-        if forest is None:
-            return PeriodDigest(period, None, None, "UTC", owner_known=False)
-        return Diary(self, tenant, forest).period(days, period)
+        days = checked_period(period)
+        diary, zone = self._diary(tenant, owner, speaker)
+        if diary is None:
+            return PeriodDigest(period, None, None, zone, owner_known=False)
+        return diary.period(days, period)
 
-    def days(self, tenant: TenantId, owner: str, *, limit: int = DAYS, cursor: str | None = None) -> Page[DayDigest]:
+    def days(
+        self, tenant: TenantId, owner: str, *, speaker: str | None = None, limit: int = DAYS, cursor: str | None = None
+    ) -> Page[DayDigest]:
         """An owner's days on which something was said, the newest first, with their digests.
 
-        ``limit`` is the most days of one page, 1 to 1,000; ``cursor`` is that of the page before. Digests are made as
-        ``day`` does, ``calendar.at_once`` at most in one call: of other days ``made`` is False. Raises InvalidInput,
+        ``speaker`` is whose days these are, as in ``day``; a page has fewer then, as days without that person are left
+        out. ``limit`` is the most days of one page, 1 to 1,000; ``cursor`` is that of the page before. Digests are made
+        as ``day`` does, ``calendar.at_once`` at most in one call: of other days ``made`` is False. Raises InvalidInput,
         StoreUnavailable.
         """
         limit, place = checked_limit(limit), from_cursor(cursor, str)
         before = None if place is None else checked_day(place[0], "cursor")
-        owner = checked_name(owner, "owner")
-        forest = self._forest(tenant, owner)
-        if forest is None:
+        diary, _ = self._diary(tenant, owner, speaker)
+        if diary is None:
             return Page((), owner_known=False)
-        digests, more = Diary(self, tenant, forest).page(before, limit)
+        digests, more = diary.page(before, limit)
         return Page(digests, to_cursor([more]) if more else None)
 
     def summarize(
@@ -114,21 +117,21 @@ class CalendarService(Means):
         does not exist, ForestFrozen, InvalidInput, StoreUnavailable.
         """
         if day is not None and session is None:
-            owner, wanted = checked_name(owner, "owner"), checked_day(day, "day")
-            forest = known(self._forest(tenant, owner), owner, NO_OWNER)
-            return Diary(self, tenant, forest).day(wanted, force=True)
+            wanted, (diary, _) = checked_day(day, "day"), self._diary(tenant, owner)
+            return known(diary, owner, NO_OWNER).day(wanted, force=True)
         if session is None or day is not None or self.acceptance is None:
             raise InvalidInput("Give the day or the session to summarize.", code="one_target")
         self.acceptance.summarize_session(tenant, owner, session)
         return self.acceptance.status(tenant, owner, session)
 
-    def today_of(self, tenant: TenantId, forest: ForestRef) -> DayDigest:
-        """``today`` for those who know the forest: one statement when it is up to date."""
-        return Diary(self, tenant, forest).day(self._today(forest.time_zone))
+    def today_of(self, tenant: TenantId, forest: ForestRef, person: KnownPerson | None) -> DayDigest:
+        """``today`` for those who know the forest and the person: one statement when it is up to date."""
+        return Diary(self, tenant, forest, person).day(self._today(forest.time_zone))
 
-    def week_of(self, tenant: TenantId, forest: ForestRef) -> PeriodDigest:
-        """``week`` for those who know the forest: one statement when it is up to date."""
-        return Diary(self, tenant, forest).period(week_before(self._today(forest.time_zone)), Span.WEEK.value)
+    def week_of(self, tenant: TenantId, forest: ForestRef, person: KnownPerson | None) -> PeriodDigest:
+        """``week`` for those who know the forest and the person: one statement when it is up to date."""
+        days = week_before(self._today(forest.time_zone))
+        return Diary(self, tenant, forest, person).period(days, Span.WEEK.value)
 
     def _today(self, zone: str) -> date:
         return self.now().astimezone(ZoneInfo(zone)).date()
@@ -137,6 +140,13 @@ class CalendarService(Means):
         return DayDigest(day, "UTC", owner_known=False)
 
     @repeated
-    def _forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
+    def _diary(self, tenant: TenantId, owner: str, speaker: str | None = None) -> tuple[Diary | None, str]:
+        """The diary of an owner, or of a speaker in that memory, and its time zone; None without a memory."""
+        owner = checked_name(owner, "owner")
+        about = None if speaker is None else checked_name(speaker, "speaker")
         with CalendarRows.opened(self.engine, tenant) as rows:
-            return rows.find_forest(owner)
+            forest = rows.find_forest(owner)
+            if forest is None:
+                return None, "UTC"
+            person = None if about is None else person_named(owner, forest, rows.speakers(forest.id), about)
+        return Diary(self, tenant, forest, person), forest.time_zone

@@ -89,9 +89,10 @@ class ContextService:
 
         ``session`` is the session's id; None (or "LATEST") is the one that runs or, without one, the one that got a
         turn last. One without a turn yet has no window. ``question`` is what is recalled: the message that is to be
-        answered; None is the last turn of a user in the session. ``speaker`` (an id or a name) is whom the profile is
-        about, the owner unless given, and bounds evidence to what they said. ``channel`` bounds evidence and window to
-        sessions of that ``channel``; the profile is of the whole memory, days are left out.
+        answered; None is the last turn of a user in the session. ``speaker`` (an id or a name) is whom the profile,
+        today and the week are about, and bounds evidence to what they said; unless given, the profile is about the
+        owner and the days are everybody's. ``channel`` bounds evidence and window to sessions of that ``channel``; the
+        profile is of the whole memory, days are left out.
         ``max_tokens`` bounds the estimated tokens of the result's ``text`` (context.max_tokens unless given).
 
         Each section has its share of the budget; what one does not use goes to the window, then to evidence, profile,
@@ -301,8 +302,9 @@ class ContextService:
 
 
 def _digest(calendar: CalendarService, draft: Draft, section: Section) -> DayDigest | PeriodDigest:
-    today = section is Section.TODAY
-    return calendar.today_of(draft.tenant, draft.forest) if today else calendar.week_of(draft.tenant, draft.forest)
+    person = None if draft.request.speaker is None else draft.person
+    read = calendar.today_of if section is Section.TODAY else calendar.week_of
+    return read(draft.tenant, draft.forest, person)
 
 
 @dataclass(frozen=True, slots=True)

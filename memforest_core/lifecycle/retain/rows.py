@@ -79,7 +79,7 @@ def _old_rows(table: str, ended: str, free: Callable[[str], str]) -> Callable[[s
 
 
 _ROWS = {
-    Phase.DIGESTS: ("calendar_digest", "end_at", "forest_id, span, first_day", free_time),
+    Phase.DIGESTS: ("calendar_digest", "end_at", "forest_id, span, first_day, person", free_time),
     Phase.WINDOWS: ("session_window", "updated_at", "session_id", free_text),
     Phase.WINDOW_ITEMS: ("window_item", "put_at", "session_id, item_id", free_item),
 }
@@ -326,9 +326,10 @@ FIRST: Mapping[Phase, Mapping[Order, sa.TextClause]] = {
 """The leaves of each kind that go first, by the order of a run."""
 
 NAMES: Mapping[Phase, sa.TextClause] = {
-    Phase.DIGESTS: sa.text(
-        f"SELECT concat_ws(' ', d.span, d.first_day) FROM {_old(Phase.DIGESTS)} ORDER BY d.end_at, d.span, d.first_day"
-    ),
+    Phase.DIGESTS: sa.text(f"""
+    SELECT concat_ws(' ', d.span, d.first_day, nullif(d.person, '')) FROM {_old(Phase.DIGESTS)}
+     ORDER BY d.end_at, d.span, d.first_day, d.person
+"""),
     Phase.WINDOWS: sa.text(f"""
     SELECT s.external_id FROM {_old(Phase.WINDOWS)}
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = d.session_id

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from memforest_core.assistant.calendar.day_speakers import speakers_of
 from memforest_core.assistant.calendar.making import local_days
 from memforest_core.assistant.calendar.records import (
     Days,
@@ -20,10 +21,12 @@ from memforest_core.assistant.calendar.records import (
     week_before,
     year_of,
 )
-from memforest_core.assistant.condensing import Condenser, DatedText, in_parts, speakers_of
+from memforest_core.assistant.condensing import Condenser, DatedText, in_parts
+from memforest_core.domain.people import People
 from memforest_core.domain.turns import Role
 from memforest_core.errors import InvalidInput
 
+NOBODY = People("bob", [])
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -82,8 +85,11 @@ def test_a_day_of_utc_lies_in_two_local_days() -> None:
 
 def test_people_have_digests_and_others_where_no_human_spoke() -> None:
     turns = [turn(0, "Hi."), turn(1, "Hello.", "guide", Role.ASSISTANT), turn(2, "I am Ann.", "ann"), turn(3, "Bye.")]
-    assert [(each.id, each.texts) for each in speakers_of(turns)] == [("bob", ("Hi.", "Bye.")), ("ann", ("I am Ann.",))]
-    assert [each.id for each in speakers_of(turns[1:2])] == ["guide"]
+    assert [(each.id, each.texts) for each in speakers_of(turns, NOBODY)] == [
+        ("bob", ("Hi.", "Bye.")),
+        ("ann", ("I am Ann.",)),
+    ]
+    assert [each.id for each in speakers_of(turns[1:2], NOBODY)] == ["guide"]
 
 
 def test_parts_are_filled_from_the_last_one_on() -> None:
@@ -93,10 +99,10 @@ def test_parts_are_filled_from_the_last_one_on() -> None:
 
 def test_without_a_model_words_that_fit_stay_as_they_are_and_others_are_picked_by_rules() -> None:
     digester = Condenser(None, 100)
-    short = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), [turn(0, "I bought a kite.")], 1, [])
+    short = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), [turn(0, "I bought a kite.")], 1, NOBODY, [])
     assert (short.source, [(each.name, each.text) for each in short.text]) == ("joined", [("Bob", "I bought a kite.")])
     many = [turn(at, f"I bought kite number {at} in the shop of harbour {at}.") for at in range(20)]
-    picked = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), many, 25, [])
+    picked = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), many, 25, NOBODY, [])
     assert (picked.source, picked.left_out) == ("extractive", 5)
     assert 0 < len(picked.text[0].text) <= 100
 

@@ -39,7 +39,7 @@ JOINING = {
 }
 """Modules that join stored texts with line ends for a reader."""
 STORED = {
-    "assistant/condensing.py", "domain/cells.py", "domain/chat_messages.py", "domain/message_parts.py",
+    "assistant/calendar/day_speakers.py", "assistant/condensing.py", "domain/cells.py", "domain/chat_messages.py", "domain/message_parts.py",
     "domain/extractive.py", "domain/pasted.py", "domain/temperature.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
     "service/explorer/tree_pages.py", "ingest/formats/chats.py", "ingest/formats/datasets.py", "ingest/formats/fields.py", "ingest/formats/products.py", "ingest/formats/talks.py", "service/hook/events.py", "service/integrations/conversation.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
     "ingest/reduce/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",

@@ -1,0 +1,176 @@
+"""The speakers of a day: which turns are theirs, which ones are about them, and which words are of others alone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from memforest_core.assistant.calendar.records import DayTurn, SpeakerDigest
+from memforest_core.domain.extractive import summarize
+from memforest_core.domain.languages import ENGLISH, language_of
+from memforest_core.domain.people import People, found_in
+from memforest_core.domain.rendering import block, one_line, turn_line
+from memforest_core.domain.text import sentences, terms
+from memforest_core.domain.turns import Role
+
+BATCH = 25
+"""Speakers that one call writes of: 25 texts of 300 characters are some 2,500 of the 4,096 tokens of an answer."""
+RUN = 3
+"""So many words in a row that only others said are theirs, however common each is."""
+COMMON_WORDS = slice(1_996, 6_000)
+"""Lines of BERT's vocabulary, which is in the order of frequency and begins with signs: the 4,000 most common words."""
+_OTHERS_SHARE = 3
+_SHORTEST = 60
+NAME_CHARS = 80
+_PROPER = re.compile(r"(?<=[\w,;] )[A-Z][\w'’-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Somebody who spoke on a day, or of whom others spoke; turns by their numbers on the day, from 0."""
+
+    id: str
+    name: str
+    texts: tuple[str, ...]
+    """Of the own turns."""
+    others: tuple[tuple[str, str], ...]
+    """Name and words of other people who mentioned them, from that sentence on."""
+    own: frozenset[int]
+    """The own turns."""
+    turns: frozenset[int]
+    """Also those that mention them, and answers of an assistant."""
+
+    def joined(self) -> SpeakerDigest:
+        """All words as they are."""
+        return self.digest("\n".join(self.texts), "\n".join(_quote(*each) for each in self.others))
+
+    def picked(self, budget: int) -> SpeakerDigest:
+        """What rules pick, in at most ``budget`` characters; a third of them for others."""
+        others = _quotes(self.others, budget // _OTHERS_SHARE if self.texts else budget)
+        return self.digest(summarize(self.texts, budget - len(others) - bool(others)), others)
+
+    def digest(self, text: str, others: str = "", *, picked: bool = False) -> SpeakerDigest:
+        """The digest with this text."""
+        return SpeakerDigest(self.id, self.name, text, len(self.texts), others, picked)
+
+
+def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
+    """The people of a day, the one who spoke most first, those who are only mentioned last; all speakers where no human
+    spoke. A person is one under all ids and names."""
+    human = any(turn.role is Role.USER for turn in turns)
+    own: dict[str, list[int]] = defaultdict(list)
+    about: dict[str, set[int]] = defaultdict(set)
+    others: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    names: dict[str, str] = {}
+    last: dict[str, str] = {}
+    for at, turn in enumerate(turns):
+        known = people.by_id(turn.speaker_id)
+        speaker = turn.speaker_id if known is None else known.id
+        mentioned: dict[str, int] = {}
+        for each in found_in(turn.text, people):
+            if each.person.id != speaker:
+                mentioned.setdefault(each.person.id, each.start)
+                names.setdefault(each.person.id, each.person.name)
+        if turn.role is Role.USER or not human:
+            own[speaker].append(at)
+            names[speaker] = turn.name
+            last[turn.session] = speaker
+            for person, start in mentioned.items():
+                others[person].append((turn.name, _from_sentence(turn.text, start)))
+        elif turn.session in last:
+            about[last[turn.session]].add(at)
+        for person in mentioned:
+            about[person].add(at)
+    spoke = sorted(own, key=lambda id_: -len(own[id_]))
+    return [
+        Speaker(
+            id_,
+            names[id_][:NAME_CHARS],
+            tuple(turns[at].text for at in own[id_]),
+            tuple(others[id_]),
+            frozenset(own[id_]),
+            frozenset((*own[id_], *about[id_])),
+        )
+        for id_ in (*spoke, *(id_ for id_ in others if id_ not in own))
+    ]
+
+
+def in_batches(speakers: Sequence[Speaker]) -> list[list[Speaker]]:
+    """Speakers in batches of about one size, one call each: who spoke at one time is in one batch."""
+    count = -(-len(speakers) // BATCH)
+    ordered = sorted(speakers, key=lambda each: min(each.turns))
+    return [ordered[len(ordered) * at // count : len(ordered) * (at + 1) // count] for at in range(count)]
+
+
+def newest_of_each(speakers: Iterable[Speaker], turns: Collection[int]) -> list[int]:
+    """Numbers of turns, the last one of every speaker first, then the last but one of each, and so on."""
+    rank: dict[int, int] = {}
+    for each in speakers:
+        for place, at in enumerate(sorted(each.turns, reverse=True)):
+            rank[at] = min(place, rank.get(at, place))
+    return sorted(turns, key=lambda at: (rank.get(at, len(turns)), -at))
+
+
+class DayWords:
+    """The words of a day's turns: a text about one person has no word that only others said.
+
+    Common English words are everybody's, unless they are part of a name or ``RUN`` of them follow one another.
+    """
+
+    def __init__(self, turns: Sequence[DayTurn], speakers: Sequence[Speaker], people: People) -> None:
+        texts = [turn.text for turn in turns]
+        self._language = language_of(" ".join(texts))
+        self._said = [self._features(text) for text in texts]
+        proper = {term for text in texts for word in _PROPER.findall(text) for term in terms(word, self._language)}
+        free = _common() - proper if self._language == ENGLISH else frozenset[str]()
+        everybody = " ".join(name for person in people.everybody for name in (*person.names, *person.ids))
+        self._free = free | frozenset(terms(everybody, self._language))
+        self._all = frozenset[object]().union(*(self._said[at] for each in speakers for at in each.turns))
+
+    def without_others(self, speaker: Speaker, text: str) -> str:
+        """The sentences of a text that have no words of others alone."""
+        foreign = self._all.difference(self._free, *(self._said[at] for at in speaker.turns))
+        return " ".join(each for each in sentences(text) if foreign.isdisjoint(self._features(each)))
+
+    def _features(self, text: str) -> frozenset[object]:
+        words = terms(text, self._language)
+        return frozenset((*words, *zip(*(words[at:] for at in range(RUN)), strict=False)))
+
+
+@cache
+def _common() -> frozenset[str]:
+    vocabulary = resources.files("memforest_core.models.embedders") / "bert-base-uncased-vocab.txt"
+    words = vocabulary.read_text(encoding="utf-8").splitlines()[COMMON_WORDS]
+    return frozenset(terms(" ".join(words), ENGLISH))
+
+
+def _from_sentence(text: str, place: int) -> str:
+    """The text from the sentence on that has this place."""
+    end = 0
+    for each in sentences(text):
+        start = text.find(each, end)
+        end = start + len(each)
+        if end > place:
+            return text[start:]
+    return text
+
+
+def _quote(name: str, words: str) -> str:
+    return block(turn_line(name, f'"{one_line(words)}"'))
+
+
+def _quotes(others: Sequence[tuple[str, str]], budget: int) -> str:
+    """Words of others in at most so many characters, the newest ones."""
+    share = max(_SHORTEST, budget // max(1, len(others)) - 1)
+    lines: list[str] = []
+    for name, words in reversed(others):
+        shown = summarize([words], share - len(_quote(name, "")))
+        line = _quote(name, shown)
+        if len("\n".join((line, *lines))) > budget:
+            break
+        lines[:0] = [line] if shown else []
+    return "\n".join(lines)
