@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0151"
-down_revision = "0150"
+revision = "0161"
+down_revision = "0160"
 branch_labels = None
 depends_on = None
 
