@@ -30,6 +30,12 @@ _DROP_OLD = sa.text("""
          ORDER BY created_at DESC, input_hash OFFSET :stored FOR UPDATE SKIP LOCKED)
     """)
 
+_SPOKEN = sa.text("""
+    SELECT EXISTS (SELECT 1 FROM memforest.session s
+                     JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND t.role = 'user'
+                    WHERE s.tenant_id = :t AND s.forest_id = :f AND NOT s.note AND t.speaker_id = ANY(:ids))
+    """)
+
 
 @dataclass(frozen=True, slots=True)
 class Fence:
@@ -63,6 +69,10 @@ class PeopleRows(ForestRows):
     def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
         """The id and each name of the human speakers, the newest names first."""
         return speakers_of(self._db, self._tenant, forest)
+
+    def has_spoken(self, forest: ForestId, speakers: Collection[str]) -> bool:
+        """Whether one of these ids has said a turn that is no note."""
+        return bool(self._run(_SPOKEN, f=forest, ids=list(speakers)).scalar_one())
 
 
 class MadeTextRows(PeopleRows):

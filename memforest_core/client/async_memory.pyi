@@ -580,6 +580,7 @@ class AsyncMemForest(Face[MemForest]):
         words: str,
         dry_run: bool = False,
         *,
+        about: str | None = None,
         turns: Turns = "alone",
         actor: str = "memory",
         wait: bool = False,
@@ -588,12 +589,13 @@ class AsyncMemForest(Face[MemForest]):
         """Delete the facts that ``words`` name ("where I work", "that I like jazz"); says what was found and goes.
 
         With a chat model one call chooses among the facts that are found; without, those that say all that the words
-        say. Words that fit several things choose none. ``turns`` says what becomes of the turns that say the facts:
-        "alone" deletes those that say nothing else, "all" also those that say other things, "none" leaves them;
-        ``left`` of the result names what stays. ``dry_run`` only says what would go. ``actor`` is the name
-        for the audit. Returns when the deletions are requested; with ``wait`` when they are done, at most
-        ``timeout_s`` seconds later, with their receipts. A model that is unavailable, or names what it was not shown,
-        chooses nothing, and ``degraded`` says so.
+        say. Words that fit several things choose none. ``about`` is whom "I" in them means (a speaker's id or name);
+        the owner unless given. Words that give an alias ("that gruzilkin is Sergey") mean the notes that gave it; the
+        name goes with their turns. ``turns`` says what becomes of the turns that say the facts: "alone" deletes those
+        that say nothing else, "all" also those that say other things, "none" leaves them; ``left`` of the result names
+        what stays. ``dry_run`` only says what would go. ``actor`` is the name for the audit. Returns when the deletions
+        are requested; with ``wait`` when they are done, at most ``timeout_s`` seconds later, with their receipts. A
+        model that is unavailable, or names what it was not shown, chooses nothing, and ``degraded`` says so.
         Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout."""
 
     async def ingest(
@@ -645,13 +647,22 @@ class AsyncMemForest(Face[MemForest]):
 
         The handles hold ids and counts, no turns. ``timeout_s`` are the seconds to wait for one session."""
 
-    async def intent(self, text: str) -> Intent:
-        """What a text that is addressed to the assistant requests of its memory: to remember or forget something,
-        what is known about the writer, or nothing. Nothing is done about it.
+    async def intent(
+        self,
+        text: str,
+        owner: str | None = None,
+        *,
+        speaker: str | None = None,
+        addressees: Sequence[str] | None = None,
+    ) -> Intent:
+        """What a text that is addressed to the assistant requests of its memory: to remember or forget something, what
+        is known about the writer or somebody else, or nothing. Nothing is done about it.
 
-        ``text`` has at most 8,192 characters. With a chat model one call reads it (a second one when the answer can't
-        be used); else, or when the model is unavailable, rules do, and ``degraded`` says so in the latter case. Raises
-        InvalidInput, StoreUnavailable."""
+        ``text`` has at most 8,192 characters. ``owner`` is the memory whose speakers ``about`` of the result may mean,
+        ``speaker`` who wrote the text (an id or a name). With ``addressees`` (at most 16 names or ids of the assistant,
+        such as "bot") a text without one of them requests nothing; without, any text is taken as addressed. With a chat
+        model one call reads it (a second one when the answer can't be used); else, or when the model is unavailable,
+        rules do, and ``degraded`` says so in the latter case. Raises InvalidInput, StoreUnavailable."""
 
     @cached_property
     def lifecycle(self) -> AsyncLifecycle:
@@ -716,6 +727,7 @@ class AsyncMemForest(Face[MemForest]):
         text: str,
         about: str | None = None,
         *,
+        alias: str | None = None,
         at: object | None = None,
         session_id: str | None = None,
         metadata: Mapping[str, object] | None = None,
@@ -725,9 +737,12 @@ class AsyncMemForest(Face[MemForest]):
         """Keep a note: a statement such as "I moved to Miami", as a session of one turn whose facts are pinned.
 
         ``about`` is whom it is about, and "I" in it (a speaker's id or name, or another name); the owner unless
-        given. ``at`` is its time (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
-        contradict each other the later one is current; the timeline has both. ``session_id`` is the note's own id; the
-        same note again under it changes nothing. ``metadata``, ``wait`` and what is raised are as in ``enqueue``."""
+        given. ``alias`` is another name of theirs, which finds them while the note is stored; a text such as "gruzilkin
+        is Sergey" gives one itself when either is a speaker. A name of another speaker is refused (InvalidInput); in a
+        text it is no alias, and ``degraded`` of the handle says so. ``at`` is its time (ISO 8601, unix seconds or a
+        datetime; now unless given): of two notes that contradict each other the later one is current; the timeline has
+        both. ``session_id`` is the note's own id; the same note again under it changes nothing. ``metadata``, ``wait``
+        and what is raised are as in ``enqueue``."""
 
     @property
     def services(self) -> Services:

@@ -28,7 +28,7 @@ class SessionHandle:
     """The topic that an appended turn belongs to; None when nothing is near, or nobody looked: ``MemForest`` does with
     the setting topics.match_on_append, a ``MemForestClient`` never."""
     degraded: str = field(default="", compare=False)
-    """A sentence when the topic could not be looked for."""
+    """A sentence when the topic could not be looked for, or a note gives no alias."""
 
     def status(self) -> SessionProgress:
         """How far the session has come."""

@@ -292,6 +292,7 @@ class MemForestClient:
         text: str,
         about: str | None = None,
         *,
+        alias: str | None = None,
         at: object | None = None,
         session_id: str | None = None,
         metadata: Mapping[str, object] | None = None,
@@ -301,21 +302,24 @@ class MemForestClient:
         """Keep a note: a statement such as "I moved to Miami", as a session of one turn whose facts are pinned.
 
         ``about`` is whom it is about, and "I" in it (a speaker's id or name, or another name); the owner unless
-        given. ``at`` is its time (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
-        contradict each other the later one is current; the timeline has both. ``session_id`` is the note's own id; the
-        same note again under it changes nothing. ``metadata``, ``wait`` and what is raised are as in ``enqueue``.
+        given. ``alias`` is another name of theirs, which finds them while the note is stored; a text such as "gruzilkin
+        is Sergey" gives one itself when either is a speaker. A name of another speaker is refused (InvalidInput); in a
+        text it is no alias, and ``degraded`` of the handle says so. ``at`` is its time (ISO 8601, unix seconds or a
+        datetime; now unless given): of two notes that contradict each other the later one is current; the timeline has
+        both. ``session_id`` is the note's own id; the same note again under it changes nothing. ``metadata``, ``wait``
+        and what is raised are as in ``enqueue``.
         """
         stage_named(wait)
         name = note_id() if session_id is None else session_id
         producer = self._producer
         with _timely(wait, timeout_s), producer.tracer.span("remember", None, session=name) as own:
-            turn = note_turn(producer.engine, self._tenant, owner, text, about, at)
+            turn, degraded = note_turn(producer.engine, self._tenant, owner, text, about, at, alias)
             accepted = producer.acceptance.enqueue(
                 self._tenant, owner, name, [turn], metadata=metadata, trace=own, note=True
             )
         self._written.add(owner)
         yield from self._reached(owner, name, wait, timeout_s)
-        return SessionHandle(owner, name, accepted, self)
+        return SessionHandle(owner, name, accepted, self, degraded=degraded)
 
     def enqueue_stream(
         self, sessions: Iterable[SessionInput], *, backfill: bool = True, room_timeout_s: float = ROOM_TIMEOUT_S

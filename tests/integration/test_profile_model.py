@@ -344,6 +344,49 @@ def test_intents_are_words_of_the_text(
     assert {forest for _, forest in calls(alice)} == {False}
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "expected"),
+    [
+        (
+            "hey bot, from now on gruz is Ann to you",
+            {"kind": "remember", "object": "gruz is Ann", "about": "gruz", "alias": "Ann"},
+            ("remember", "gruz is Ann", "111", "Ann", "model"),
+        ),
+        (
+            "bot, keep this: Ann is what people call gruz",
+            {"kind": "remember", "object": "Ann is what people call gruz", "about": "Ann", "alias": "gruz"},
+            ("remember", "Ann is what people call gruz", "111", "Ann", "model"),
+        ),
+        (
+            "Bot, I moved",
+            {"kind": "remember", "object": "I moved", "about": ""},
+            ("remember", "I moved", "222", None, "model"),
+        ),
+        ("Bot, gruz?", {"kind": "about", "object": "", "about": "gruz"}, ("about", "", "111", None, "model")),
+        ("Bot, who is gruz?", {"kind": "about", "object": "", "about": "Bob"}, ("about", "", "111", None, "rules")),
+        ("Bot, who is gruz?", {"kind": "about", "object": "", "about": ""}, ("about", "", "111", None, "rules")),
+        (
+            "gruz is Ann",
+            {"kind": "remember", "object": "gruz is Ann", "about": "gruz"},
+            ("none", "", None, None, "rules"),
+        ),
+    ],
+)
+def test_whom_a_model_says_it_is_about_is_a_speaker(
+    alice: Stack, server: ModelServer, text: str, answer: dict[str, str], expected: tuple[str | None, ...]
+) -> None:
+    """A text that is not addressed to the assistant costs no call."""
+    for speaker, name in (("111", "gruz"), ("222", "Florent")):
+        turn = {"role": "user", "speaker_id": speaker, "name": name, "content": "Hi.", "timestamp": START}
+        alice.memory.client.enqueue("alice", f"s-{name}", [turn])
+    answering(server, text=lambda _: answer)
+
+    read = alice.memory.intent(text, "alice", speaker="Florent", addressees=["bot"])
+
+    assert (read.kind, read.object, read.about, read.alias, read.made) == expected
+    assert len(server.requests) == (0 if read.kind == "none" else 2 if read.made is Made.RULES else 1)
+
+
 # Contexts
 
 

@@ -437,6 +437,7 @@ export type ForgetRequest = {
     owner: string;
     words: string;
     dry_run?: boolean;
+    about?: string | null;
     turns?: 'alone' | 'all' | 'none';
     actor?: string | null;
     wait?: boolean;
@@ -493,15 +494,20 @@ export type Intent = {
     object: string;
     made: Made;
     degraded?: Array<string>;
+    about?: string | null;
+    alias?: string | null;
 };
 
 /**
  * What a text that is addressed to an assistant wants of its memory.
  */
-export type IntentKind = 'remember' | 'forget' | 'about_me' | 'none';
+export type IntentKind = 'remember' | 'forget' | 'about_me' | 'about' | 'recall' | 'none';
 
 export type IntentRequest = {
     text: string;
+    owner?: string | null;
+    speaker?: string | null;
+    addressees?: Array<string> | null;
 };
 
 /**
@@ -1076,7 +1082,7 @@ export type ProfileSentence = {
 };
 
 /**
- * One current state, or one pinned fact that is no state.
+ * One current state, or one pinned fact that is none: of a note its words in quotes with their day.
  */
 export type ProfileState = {
     attribute: string;
@@ -1201,6 +1207,7 @@ export type RememberRequest = {
     owner: string;
     text: string;
     about?: string | null;
+    alias?: string | null;
     at?: string | number | null;
     session_id?: string | null;
     metadata?: {

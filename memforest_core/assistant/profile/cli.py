@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
-from memforest_core.cli.toolkit.method_commands import Command, given_argument
+from memforest_core.cli.toolkit.method_commands import Command, given_argument, given_option
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 TEXT_CHARS = 120
 ABOUT = "Person it is about, by id or name. Default: the owner."
 AboutOption = Annotated[str | None, option(ABOUT)]
+AliasOption = Annotated[
+    str | None, option("Another name of this person. A text such as 'gruz is Ann' gives one itself.")
+]
 
 
 def _show_forgotten(forgotten: Forgetting) -> None:
@@ -81,6 +84,9 @@ def _show_profile(found: Profile) -> None:
 
 def _show_intent(found: Intent) -> None:
     console().print(found.kind.value + (f": {printable(found.object)}" if found.object else ""))
+    for what, name in (("About", found.about), ("Alias", found.alias)):
+        if name is not None:
+            console().print(f"{what}: {printable(name)}")
     print_degraded(found.degraded)
 
 
@@ -91,6 +97,7 @@ def remember(
     text: Annotated[str, typer.Argument(help='The note, such as "I moved to Miami".')],
     owner: OwnerOption,
     about: AboutOption = None,
+    alias: AliasOption = None,
     at: Annotated[str | None, option("Time of the note. Default: now.")] = None,
     session: Annotated[str | None, option("Id of the note. Default: a new one.")] = None,
     wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
@@ -100,17 +107,21 @@ def remember(
 ) -> None:
     """Store a note. Its facts are pinned. A later note about the same thing replaces an earlier one."""
     with opened_store(data, create=True) as store:
-        handle = store.client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
+        given: dict[str, Any] = {"alias": alias, "at": at, "session_id": session, "wait": wait, "timeout_s": timeout}
+        handle = store.client.remember(owner, text, about, **given)
         progress = handle.status()
     if as_json:
-        print_json({"owner": owner, "session": handle.session_id, "progress": progress})
+        stored = {"owner": owner, "session": handle.session_id, "progress": progress}
+        print_json(stored | ({"degraded": handle.degraded} if handle.degraded else {}))
     else:
         console().print(f"Stored as {named(handle.session_id)}: {progress.stage.value}.")
+        print_degraded((handle.degraded,) if handle.degraded else ())
 
 
 def forget_words(
     words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
     owner: OwnerOption,
+    about: Annotated[str | None, option('Whom "I" means. Default: the owner.')] = None,
     turns: Annotated[
         str, typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none.")
     ] = "alone",
@@ -128,7 +139,7 @@ def forget_words(
     """
     if not dry_run:
         confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
-    choices: dict[str, Any] = {"turns": cast("Turns", turns), "actor": actor_named(actor)}
+    choices: dict[str, Any] = {"about": about, "turns": cast("Turns", turns), "actor": actor_named(actor)}
     with opened_memory(data) as memory:
         forgotten = memory.forget(owner, words, dry_run, **choices, wait=not no_wait, timeout_s=timeout)
     if not answered(forgotten, owner, as_json=as_json):
@@ -163,9 +174,14 @@ COMMANDS = (
         for each in (
             Command(
                 "intent",
-                "Print what a text requests from the memory: remember, forget, about_me or none. Nothing is changed.",
+                "Print what a text requests from the memory: remember, forget, about, ... or none. Nothing is changed.",
                 _show_intent,
-                (TEXT,),
+                (
+                    TEXT,
+                    given_option("owner", "Owner whose speakers the text may name."),
+                    given_option("speaker", "Speaker who wrote the text."),
+                    given_option("addressees", "Name of the assistant that the text has to have.", list[str] | None),
+                ),
             ),
         )
     ),

@@ -13,13 +13,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from memforest_core.assistant.checked_calls import CheckedCalls, check_length, numbered
 from memforest_core.assistant.profile.persons import person_named
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
-from memforest_core.assistant.profile.rows import ProfileRows
+from memforest_core.assistant.profile.rows import PinnedFact, ProfileRows
 from memforest_core.assistant.profile.shown_text import shown_text
 from memforest_core.assistant.rows import MadeTextRows, hash_of, read_stored
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
-from memforest_core.domain.facts import Statement
+from memforest_core.domain.facts import Source
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.indexed import day_words
 from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.rendering import PLANNED, block, by_rules, one_line
 from memforest_core.domain.state_names import canonical
@@ -225,7 +226,7 @@ class Describer:
             person = person_named(owner, forest, names, about)
             facts = rows.states.of_subjects(forest.id, person.keys, None, self.settings.max_facts)
             chains, _ = chains_of(rows.states, facts, Speakers(owner, names), None)
-            pinned = rows.pinned(forest.id, person.keys, MAX_STATES + 1)
+            pinned = rows.pinned(forest.id, person.keys, person.ids, MAX_STATES + 1)
         zone = ZoneInfo(forest.time_zone)
         current = sorted(
             (state for states in chains.values() for state in states if state.current), key=lambda state: state.position
@@ -234,9 +235,11 @@ class Describer:
         for state in (state for states in chains.values() for state in states):
             said[_sentence(state)].append(state)
         found = [_state(state, said[_sentence(state)], zone) for state in current]
-        found += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]
+        in_chains = {each.fact.id for states in chains.values() for state in states for each in state.said}
+        pinned = [each for each in reversed(pinned) if each.id not in in_chains]
+        found += _pinned(pinned, zone)
         texts = {each.fact.id: each.fact.statement.text for state in current for each in state.said}
-        texts |= {fact: statement.text for fact, statement in pinned}
+        texts |= {each.id: each.statement.text for each in pinned}
         shown = tuple(found[-MAX_STATES:])
         ids = {fact for state in shown for fact in state.fact_ids}
         hashes = {fact: text_hash(text) for fact, text in texts.items() if fact in ids}
@@ -264,8 +267,17 @@ def _sentence(state: ChainState) -> Sentence:
     return state.quote, state.statement.mentioned_at
 
 
-def _pinned(fact: FactId, statement: Statement, zone: ZoneInfo) -> ProfileState:
-    return ProfileState("", "", shown_text(statement, (), zone), day_label(statement.time, zone), (fact,))
+def _pinned(pinned: Sequence[PinnedFact], zone: ZoneInfo) -> list[ProfileState]:
+    """Pinned facts as they are shown: of a note its words and its day, unless a person corrected them."""
+    shown: dict[str, ProfileState] = {}
+    for each in pinned:
+        text, since, quote = shown_text(each.statement, (), zone), day_label(each.statement.time, zone), ""
+        if each.quote and each.said_at is not None and each.statement.source is not Source.PERSON:
+            since, quote = day_words(each.said_at.astimezone(zone)), each.quote
+            text = f'"{one_line(quote)}" (noted on {since})'
+        facts = (*shown[text].fact_ids, each.id) if text in shown else (each.id,)
+        shown[text] = ProfileState("", "", text, since, facts, source=each.statement.source, quote=quote)
+    return list(shown.values())
 
 
 def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: int) -> tuple[ProfileSentence, ...]:

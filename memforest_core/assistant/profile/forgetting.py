@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from memforest_core.assistant.checked_calls import CheckedCalls, numbered
+from memforest_core.assistant.profile.persons import alias_in, person_named
 from memforest_core.assistant.profile.records import Forgetting, FoundFact, Made, SaidIn, Turns
 from memforest_core.assistant.profile.rows import NearFact, ProfileRows, Saying
 from memforest_core.domain.grounding import alike
@@ -42,6 +43,7 @@ _QUERY = re.compile(
 )
 """Words that name a state ("where I work", "my job"), and do not tell something of it ("that I like my job")."""
 _QUESTION = re.compile(r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when)\b", re.IGNORECASE)
+_THAT = re.compile(r"^\s*(?:(?:that|da(?:ss|ß)|que)\s+|qu')", re.IGNORECASE)
 _DATE = re.compile(rf"(?:{MONTH}|{WEEKDAY})", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 _FIRST_PERSON = ENGLISH.first_person.words
@@ -64,6 +66,8 @@ class Found:
     """Those that say all but perhaps its verb: a model may choose among them."""
     ambiguous: bool
     """What is sure is not one thing: two people's, or two values of what may have several."""
+    writer: str
+    """What whom "I" means is called."""
     degraded: tuple[str, ...] = ()
 
 
@@ -89,10 +93,14 @@ class Meant:
     """Names of the states that they tell or ask for."""
 
 
-def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, str]]) -> Meant:
-    """What words that somebody else wrote to the memory mean: "where I work", "that Ann moved to Miami" (English)."""
+def read_words(
+    words: str, forest: ForestRef, speakers: Collection[tuple[str, str]], writer: str | None = None
+) -> Meant:
+    """What words that somebody else wrote to the memory mean: "where I work", "that Ann moved to Miami" (English).
+    ``writer`` is whom "I" means; None is the owner."""
     people = People(forest.owner, speakers, forest.display_name)
-    owner, *others = people.everybody
+    owner = person_named(forest.owner, forest, speakers, writer)
+    others = [each for each in people.everybody if each.id != owner.id]
     meant = {one.person.id for one in found_in(words, people)}
     folded = f" {normalize_name(words)} "
     named = [each for each in others if each.id in meant or _names(folded, each)]
@@ -234,6 +242,7 @@ class Forgetter:
         words: str,
         dry_run: bool = False,
         *,
+        about: str | None = None,
         turns: Turns = "alone",
         actor: str = ACTOR,
         wait: bool = False,
@@ -242,22 +251,25 @@ class Forgetter:
         """Delete the facts that ``words`` name ("where I work", "that I like jazz"); says what was found and goes.
 
         With a chat model one call chooses among the facts that are found; without, those that say all that the words
-        say. Words that fit several things choose none. ``turns`` says what becomes of the turns that say the facts:
-        "alone" deletes those that say nothing else, "all" also those that say other things, "none" leaves them;
-        ``left`` of the result names what stays. ``dry_run`` only says what would go. ``actor`` is the name
-        for the audit. Returns when the deletions are requested; with ``wait`` when they are done, at most
-        ``timeout_s`` seconds later, with their receipts. A model that is unavailable, or names what it was not shown,
-        chooses nothing, and ``degraded`` says so.
+        say. Words that fit several things choose none. ``about`` is whom "I" in them means (a speaker's id or name);
+        the owner unless given. Words that give an alias ("that gruzilkin is Sergey") mean the notes that gave it; the
+        name goes with their turns. ``turns`` says what becomes of the turns that say the facts: "alone" deletes those
+        that say nothing else, "all" also those that say other things, "none" leaves them; ``left`` of the result names
+        what stays. ``dry_run`` only says what would go. ``actor`` is the name for the audit. Returns when the deletions
+        are requested; with ``wait`` when they are done, at most ``timeout_s`` seconds later, with their receipts. A
+        model that is unavailable, or names what it was not shown, chooses nothing, and ``degraded`` says so.
         Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
         """
-        forgotten = self._forget(tenant, owner, words, dry_run, turns, actor)
+        forgotten = self._forget(tenant, owner, words, dry_run, about, turns, actor)
         if not wait or dry_run:
             return forgotten
         for task in forgotten.operations:
             yield from self.operations.wait_steps(tenant, task, timeout_s, lambda _: None)
         return self.with_receipts(tenant, forgotten)
 
-    def _forget(self, tenant: TenantId, owner: str, words: str, dry_run: bool, turns: Turns, actor: str) -> Forgetting:
+    def _forget(
+        self, tenant: TenantId, owner: str, words: str, dry_run: bool, about: str | None, turns: Turns, actor: str
+    ) -> Forgetting:
         owner, actor = checked_name(owner, "owner"), checked_actor(actor)
         if turns not in get_args(Turns):
             raise InvalidInput(f"Set turns to alone, all or none, not {turns!r:.40}.", code="invalid_turns")
@@ -268,7 +280,7 @@ class Forgetter:
             forest = rows.find_forest(owner)
         if forest is None:
             return Forgetting((), (), (), (), made, dry_run, owner_known=False)
-        found = self._find(tenant, forest, words)
+        found = self._find(tenant, forest, words, about)
         chosen, degraded = self._chosen(tenant, forest, words, found)
         with ProfileRows.opened(self.engine, tenant) as rows:
             chosen = _with_corrected(rows, forest, chosen)
@@ -309,8 +321,19 @@ class Forgetter:
         """The same with the receipts of its deletions. Raises StoreUnavailable."""
         return replace(forgotten, receipts=tuple(self.erasure.receipt(tenant, each) for each in forgotten.operations))
 
-    def _find(self, tenant: TenantId, forest: ForestRef, words: str) -> Found:
-        """The facts of the evidence that recall finds, and those of the states that are meant."""
+    def _find(self, tenant: TenantId, forest: ForestRef, words: str, about: str | None) -> Found:
+        """The facts that recall finds, and those of the states that are meant; of an alias those of its notes."""
+        with ProfileRows.opened(self.engine, tenant) as rows:
+            speakers = rows.speakers(forest.id)
+            writer = person_named(forest.owner, forest, speakers, about)
+            alias = alias_in(_THAT.sub("", words), People(forest.owner, speakers, forest.display_name))
+            person = writer if alias is None else alias.of or writer
+            noted = rows.of_alias(forest.id, person, alias.name) if alias and isinstance(person, KnownPerson) else []
+            facts = rows.near_facts(forest.id, noted, self.embedder.model) if noted else []
+        if facts:
+            given = frozenset(each.id for each in facts)
+            found = tuple(FoundFact(each.id, each.statement.text, 1.0) for each in facts)
+            return Found(found, given, given, False, writer.name)
         recalled = self.recall.recall(tenant, forest.owner, words, CANDIDATES, "flat")
         degraded, vector = recalled.degraded, None
         try:
@@ -318,7 +341,7 @@ class Forgetter:
         except (ModelUnavailable, ModelRejected):
             degraded = (*degraded, "The embedding model is unavailable: facts were compared by words alone.")
         with ProfileRows.opened(self.engine, tenant) as rows:
-            meant = read_words(words, forest, rows.speakers(forest.id))
+            meant = read_words(words, forest, rows.speakers(forest.id), about)
             wanted = meant.attributes and meant.people
             known = rows.states.of_subjects(forest.id, meant.people, meant.attributes, MAX_STATES) if wanted else []
             states: frozenset[UUID] = frozenset(state.id for state in known if _is_meant(state, meant))
@@ -335,6 +358,7 @@ class Forgetter:
             frozenset(each.id for each in sure),
             frozenset(each.id for each in likely),
             not _ALL.search(words) and _are_several(sure),
+            writer.name,
             tuple(dict.fromkeys(degraded)),
         )
 
@@ -351,7 +375,7 @@ class Forgetter:
         if not facts:
             return (), ()
         document = {
-            "owner": forest.display_name or forest.owner,
+            "owner": found.writer,
             "words": words,
             "facts": [
                 {"number": number, "text": clipped(fact.text, SHOWN_CHARS)} for number, fact in enumerate(facts, 1)

@@ -15,7 +15,5 @@ ROUTES = (
         example={"owner": "alice", "words": "my flat in Lisbon", "dry_run": True},
     ),
     Route("profile", GET, "/profile", READ, service="describer", example={"owner": "alice"}),
-    Route(
-        "intent", POST, "/intent", READ, service="intents", owners=(), example={"text": "Please forget where I live."}
-    ),
+    Route("intent", POST, "/intent", READ, service="intents", example={"text": "Please forget where I live."}),
 )

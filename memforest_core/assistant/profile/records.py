@@ -31,7 +31,7 @@ MAX_STATES = 60
 
 @dataclass(frozen=True, slots=True)
 class ProfileState:
-    """One current state, or one pinned fact that is no state."""
+    """One current state, or one pinned fact that is none: of a note its words in quotes with their day."""
 
     attribute: str
     """What it is a state of ("residence"); empty for a pinned fact that is none."""
@@ -49,7 +49,7 @@ class ProfileState:
     source: Source | None = None
     """Who read it out of the turns; None for what was stored before that was known."""
     quote: str = ""
-    """The words that say it first, as they were said; empty for a pinned fact that is no state."""
+    """The words that say it first, as they were said; of a note its words, of another pinned fact empty."""
 
     @property
     def shown(self) -> str:
@@ -156,6 +156,10 @@ class IntentKind(StrEnum):
     REMEMBER = "remember"
     FORGET = "forget"
     ABOUT_ME = "about_me"
+    ABOUT = "about"
+    """What is known of somebody else."""
+    RECALL = "recall"
+    """Another question, which names the assistant: about people who speak here, or "we"."""
     NONE = "none"
 
 
@@ -169,3 +173,8 @@ class Intent(Document):
     made: Made
     degraded: tuple[str, ...] = ()
     """A sentence when the model was unavailable and rules were used."""
+    about: str | None = None
+    """Whom it is about: a speaker's id where an owner was given and one is meant, else the text's words; of what says I
+    the writer, as given."""
+    alias: str | None = None
+    """Of what is to be remembered: another name of whom it is about ("gruzilkin is Sergey")."""

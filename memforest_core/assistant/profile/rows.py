@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
+from memforest_core.domain.people import KnownPerson, name_key
 from memforest_core.models.calls import Vectors
 from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.store import tables as m
@@ -43,6 +45,40 @@ _CORRECTED_TO = sa.text("""
     SELECT DISTINCT ON (fact_id) fact_id, newer, text FROM old
      WHERE fact_id <> ALL(CAST(:facts AS uuid[])) ORDER BY fact_id, newer
     """)
+
+# A note is said by whom it is about.
+_PINNED = sa.text("""
+    SELECT x.fact_id, x.statement, n.quote, n.occurred_at FROM memforest.fact x
+      LEFT JOIN LATERAL (
+           SELECT k.quote, t.occurred_at FROM memforest.occurrence o
+             JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = o.session_id AND s.note
+             JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = o.session_id
+                                  AND t.ordinal = ANY(o.turn_ordinals) AND NOT t.erased
+             JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+            WHERE o.tenant_id = :t AND o.fact_id = x.fact_id AND t.speaker_id = ANY(CAST(:speakers AS text[]))
+            ORDER BY t.occurred_at DESC LIMIT 1) n ON true
+     WHERE x.tenant_id = :t AND x.forest_id = :f AND x.pinned AND x.superseded_at IS NULL
+       AND (n.quote IS NOT NULL OR (x.attribute = '' AND x.subject_key = ANY(CAST(:subjects AS text[]))))
+     ORDER BY x.seq DESC LIMIT :n
+    """)
+
+_OF_ALIAS = sa.text("""
+    SELECT DISTINCT o.fact_id FROM memforest.session s
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND NOT t.erased
+                           AND t.speaker_id = ANY(CAST(:speakers AS text[])) AND t.name = ANY(CAST(:names AS text[]))
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.session_id = s.session_id
+     WHERE s.tenant_id = :t AND s.forest_id = :f AND s.note
+    """)
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFact:
+    """A pinned fact; of a note with its words and when they were said."""
+
+    id: FactId
+    statement: Statement
+    quote: str | None
+    said_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +126,20 @@ class ProfileRows(PeopleRows):
             for row, key in zip(rows, keys, strict=True)
         ]
 
-    def pinned(self, forest: ForestId, subjects: Collection[str], limit: int) -> list[tuple[FactId, Statement]]:
-        """Pinned facts about these subjects (normalized names) that are no state, the one learned last first."""
-        fact = m.FactRow
-        rows = self._db.execute(
-            sa.select(fact.fact_id, fact.statement)
-            .where(
-                fact.tenant_id == self._tenant,
-                fact.forest_id == forest,
-                fact.pinned,
-                fact.attribute == "",
-                fact.subject_key.in_(sorted(subjects)),
-                fact.superseded_at.is_(None),
-            )
-            .order_by(fact.seq.desc())
-            .limit(limit)
-        )
-        return [(FactId(row.fact_id), from_document(row.statement)) for row in rows]
+    def pinned(
+        self, forest: ForestId, subjects: Collection[str], speakers: Collection[str], limit: int
+    ) -> list[PinnedFact]:
+        """Pinned facts about these subjects (normalized names) that set no state, and all that notes of these speakers
+        say, the one learned last first."""
+        found = self._run(_PINNED, f=forest, subjects=sorted(subjects), speakers=sorted(speakers), n=limit)
+        return [
+            PinnedFact(FactId(row.fact_id), from_document(row.statement), row.quote, row.occurred_at) for row in found
+        ]
+
+    def of_alias(self, forest: ForestId, person: KnownPerson, name: str) -> list[UUID]:
+        """The facts of the notes that give somebody a name."""
+        names = [each for each in person.names if name_key(each) == name_key(name)]
+        return list(self._run(_OF_ALIAS, f=forest, speakers=list(person.ids), names=names).scalars())
 
     def corrected_to(self, forest: ForestId, facts: Collection[FactId]) -> list[tuple[FactId, FactId, str]]:
         """Facts that were corrected to one of these, directly or by way of others: their ids, to which of these, and

@@ -386,7 +386,7 @@ class Services:
         models = (self.embedder, lifecycle.erasure, lifecycle.operations, self._profile_chat)
         return Forgetter(self.engine, recall, *models)
 
-    intents = _part(Intents, lambda own: Intents(own._profile_chat))
+    intents = _part(Intents, lambda own: Intents(own.engine, own._profile_chat))
 
     @cached_property
     def context(self) -> ContextService:

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from memforest_core.domain.languages import LATIN, guess, plausible
 from memforest_core.domain.periods import MONTH, SEASON, UNIT, WEEKDAY, YEAR
 from memforest_core.domain.words.records import Words
+
+Kind = TypeVar("Kind")
 
 LANGUAGES = ("english", "german", "spanish", "chinese")
 """Another language is one more file of this package, and its name here."""
@@ -32,13 +34,17 @@ _PART = re.compile(r"@(\w+)(\|?)@")
 def words_in(language: str) -> Words:
     """The words of one of ``LANGUAGES``, made at their first use, which takes 10 ms. Raises FileNotFoundError for
     another."""
-    text = files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8")
+    return filled_in(Words, files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
+
+
+def filled_in(kind: type[Kind], text: str) -> Kind:
+    """What a file in the form of this package's has, as a dataclass of that kind."""
     document = tomllib.loads(text)
     parts: dict[str, list[str]] = {name: [pattern] for name, pattern in _SHARED.items()}
     for name, part in document.pop("parts").items():
         parts[name] = part if isinstance(part, list) else _filled(part, parts, " ").split(" ")
-    words: Words = _made(Words, document, parts)
-    return words
+    made: Kind = _made(kind, document, parts)
+    return made
 
 
 def _filled(text: str, parts: Mapping[str, list[str]], space: str) -> str:

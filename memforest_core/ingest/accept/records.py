@@ -31,6 +31,7 @@ class SessionHead:
     turn_count: int
     cell_count: int
     lane: Lane
+    note: bool
     created: bool
 
 

@@ -129,15 +129,15 @@ class AcceptRows(TenantRows):
         row = self._db.execute(sa.select(c.ordinal, c.first_turn).where(*held).with_for_update()).first()
         return (row.ordinal, row.first_turn) if row else None
 
-    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
-        """Store new turns, and note their human speakers."""
+    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn], *, note: bool) -> None:
+        """Store new turns, and note their human speakers; a name of a ``note`` has no date: nobody spoke under it."""
         new = in_columns([{"session_id": session, **row_of(turn)} for turn in turns])
         self._db.execute(adding("turn", tuple(new)), given_to("turn", self._tenant, {}, new))
         people: dict[tuple[str, str], datetime | None] = {}
         for turn in turns:
             if turn.role is Role.USER:
                 who = turn.speaker_id, turn.name
-                people[who] = min(turn.occurred_at, people.get(who) or turn.occurred_at)
+                people[who] = None if note else min(turn.occurred_at, people.get(who) or turn.occurred_at)
         if people:
             self._add_speakers(forest, people)
 

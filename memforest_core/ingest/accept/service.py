@@ -396,7 +396,7 @@ class Acceptance:
             first_ordinal, first_turn = tail
             turns = rows.turns(session.id, first_turn) + turns
         if fresh:
-            rows.add_turns(forest.id, session.id, fresh)
+            rows.add_turns(forest.id, session.id, fresh, note=session.note)
         cells = assign_windows(cut_cells(turns, first_ordinal, self._cutting), self._cutting)
         held = held_for_s is not None and not cells[-1].full
         if held:

@@ -6,6 +6,7 @@ value, stance and denial). Where the rules can't tell, the item stays as the mod
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.dates import looks_ahead, resolve
@@ -317,3 +318,12 @@ def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
             )
         )
     return candidates
+
+
+def as_said(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
+    """The words of a note in which nothing was found, as facts about who it is about."""
+    said = {turn.ordinal: turn.text[:MAX_VERBATIM_CHARS] for turn in window.turns}
+    return [
+        replace(each, quote=said[each.turn_ordinals[0]], statement=replace(each.statement, verbatim=False))
+        for each in verbatim(window, cells)
+    ]

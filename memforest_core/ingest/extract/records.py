@@ -51,6 +51,8 @@ class ClaimedWindow:
     """What the owner is called."""
     people: People | None = None
     """Everybody who speaks in the forest."""
+    note: bool = False
+    """Its session is a note: what it says is stored, whatever a reader finds in it."""
 
 
 @dataclass(frozen=True, slots=True)

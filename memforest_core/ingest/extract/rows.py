@@ -107,7 +107,7 @@ class ExtractRows(VectorRows):
         said = self._db.execute(sa.select(t.__table__).where(*wanted).order_by(t.ordinal))
         turns = [turn_of(row) for row in said.mappings()]
         place = self._db.execute(
-            sa.select(f.forest_id, f.owner, f.time_zone, f.display_name, s.trace)
+            sa.select(f.forest_id, f.owner, f.time_zone, f.display_name, s.trace, s.note)
             .join(s, sa.and_(s.tenant_id == self._tenant, s.forest_id == f.forest_id))
             .where(f.tenant_id == self._tenant, s.session_id == session)
         ).one()

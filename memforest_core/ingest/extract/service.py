@@ -20,7 +20,7 @@ from memforest_core.domain.pasted import pasted
 from memforest_core.domain.rendering import block, one_line
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import TIMED_OUT, ContentFault, MemForestError, StoreUnavailable
-from memforest_core.ingest.extract.answer_checks import to_candidates, verbatim
+from memforest_core.ingest.extract.answer_checks import as_said, to_candidates, verbatim
 from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer, input_hash
 from memforest_core.ingest.extract.offline.replies import both_sides
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
@@ -258,6 +258,8 @@ class ExtractionService:
             answer, left_out = proposal.answer, proposal.left_out
             outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
         candidates = to_candidates(answer, window, cells, Source.MODEL if self._cached else Source.RULES)
+        if claim.note and not candidates:
+            candidates = as_said(window, cells)
         given = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
         said = groupby(window.turns, key=lambda turn: turn.cell)
         summaries = {cell: both_sides(given.get(cell, ""), list(turns)) for cell, turns in said}

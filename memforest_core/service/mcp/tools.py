@@ -86,7 +86,7 @@ async def remember(
     """Keep a fact that will matter later. It is found at once and stays until it is forgotten."""
     by.check(Scope.WRITE)
     note = await by.memory.remember(by.owner, text, about or None, wait="raw")
-    return f"Stored as note {note.session_id}."
+    return f"Stored as note {note.session_id}. {note.degraded}".rstrip()
 
 
 async def recall(
