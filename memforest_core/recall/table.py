@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 import numpy as np
@@ -197,18 +197,8 @@ class Votes:
     facts that were scored.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        cells: Scores,
-        facts: Scores,
-        nodes: Scores,
-        weights: Weights,
-        asked_at: datetime | None = None,
-        half_life: timedelta = timedelta(days=30),
-    ) -> None:
+    def __init__(self, table: Table, cells: Scores, facts: Scores, nodes: Scores, weights: Weights) -> None:
         self.weights = weights
-        self.asked_at, self.half_life = asked_at, half_life
         floor = floor_of([*cells.dense.values(), *facts.dense.values()])
         self.cells = fused(cells, weights, table.cell, floor)
         self.facts = fused(facts, weights, [fact for own in table.facts for fact in own], floor)
@@ -304,16 +294,6 @@ def answer(table: Table, votes: Votes) -> Column:
             session, ordinal = table.key(at)
             found[at] = votes.weights["answer"] * best.get((session, ordinal - 1), 0.0)
     return found
-
-
-@signal
-def recency(table: Table, votes: Votes) -> Column:
-    """A part of the score so far, that halves with each half-life between what was said and the question."""
-    weight = votes.weights["recency"]
-    if weight <= 0.0 or votes.asked_at is None:
-        return table.zeros()
-    found = [timedelta.max if turn is None else votes.asked_at - turn.occurred_at for turn in table.turn]
-    return weight * table.score * np.exp2([-max(0.0, age / votes.half_life) for age in found])
 
 
 def _of(scores: Mapping[UUID, float], points: Iterable[UUID | None]) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from math import log2
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ImportString,
     JsonValue,
     SecretStr,
     ValidationError,
@@ -223,6 +224,20 @@ class EmbeddingSettings(Group):
 Marker = Annotated[str, Field(min_length=3, max_length=60, pattern=r"^[^\x00-\x1f\s][^\x00-\x1f]*$")]
 
 
+PatternName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9 _-]{0,39}$")]
+
+
+class RedactSettings(Group):
+    """What is masked before a text is stored, embedded or shown to a model; nothing unless set (docs/input.md)."""
+
+    kinds: tuple[Literal["api_key", "card", "iban", "email"], ...] = ()
+    """Of these, as a JSON list."""
+    patterns: dict[PatternName, Annotated[str, Field(min_length=1, max_length=1_000)]] = {}
+    """Expressions of RE2 by name, as a JSON object: what matches becomes ``[name]``."""
+    function: ImportString[Callable[[str], str]] | None = None
+    """A function of the application, ``package.module.name``, that is given what is left and returns what to store."""
+
+
 class AcceptSettings(Group):
     """What is accepted, and how turns are cut into cells (artifact: 2 turns, 8,000 characters, 6 h)."""
 
@@ -254,6 +269,7 @@ class AcceptSettings(Group):
     """Cells of a tenant that wait for extraction; past it ``enqueue`` refuses, saying when to come back."""
     max_turns_per_day: int | None = Field(default=None, ge=1)
     """Turns that a tenant may store in 24 hours; without a limit when unset."""
+    redact: RedactSettings = RedactSettings()
 
 
 Category = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f,]+$")]

@@ -14,6 +14,9 @@ export type Accepted = {
     new_turns: number;
     new_windows: number;
     session?: string;
+    redacted?: {
+        [key: string]: number;
+    };
 };
 
 /**

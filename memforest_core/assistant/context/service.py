@@ -346,4 +346,4 @@ class ContextualAnswers:
             # Nothing is there twice, and all of it is within the budget; what was recalled comes first.
             wanted = ContextRequest(owner, options.get("session_id"), found.question, None, None, budget)
             found = with_context(found, self.context.made(tenant, wanted, found))
-        return answering.answer(tenant, owner, question, found, as_of if asked_at is None else asked_at, budget)
+        return answering.answer(tenant, owner, found.question, found, as_of if asked_at is None else asked_at, budget)

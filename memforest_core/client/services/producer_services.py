@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from memforest_core.ingest.accept.flushing import Flushing
+from memforest_core.ingest.accept.redaction import open_redactor
 from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
@@ -42,6 +43,7 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     tracing = open_tracing(settings.observe) if tracer is None else None
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
-    acceptance = Acceptance(engine, wakeups, settings.accept, MAX_WAKEUPS, lambda: datetime.now(UTC))
+    redactor = open_redactor(settings.accept.redact)
+    acceptance = Acceptance(engine, wakeups, settings.accept, MAX_WAKEUPS, lambda: datetime.now(UTC), redactor=redactor)
     close = tracing.close if tracing is not None else lambda: None
     return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), tracer or tracing or SILENT, close)

@@ -126,7 +126,8 @@ class LifecycleParts:
         def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
             return self.erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
 
-        return Correction(self._engine, self._all.embedder, self._all.producer.wakeups, erase_fact)
+        producer = self._all.producer
+        return Correction(self._engine, self._all.embedder, producer.wakeups, erase_fact, producer.acceptance.redactor)
 
     @cached_property
     def merging(self) -> Merging:
@@ -343,6 +344,7 @@ class Services:
             reranker=open_reranker(rerank, self.limits),
             visits=self.visits,
             prompts=self.prompts,
+            redactor=self.producer.acceptance.redactor,
             slots=Slots(self.settings.recall.at_once),
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -123,6 +124,8 @@ class Accepted:
     new_windows: int
     session: str = ""
     """The caller's id of the session, or the one that was made for it."""
+    redacted: Mapping[str, int] = field(default_factory=dict)
+    """How often what was masked in the new turns and the session's metadata, by kind (the setting accept.redact)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -38,6 +39,7 @@ from memforest_core.ingest.accept.records import (
     SessionProgress,
     TenantLimits,
 )
+from memforest_core.ingest.accept.redaction import NOTHING, Redactor, counted
 from memforest_core.ingest.accept.rows import AcceptRows, accepting
 from memforest_core.settings import AcceptSettings
 from memforest_core.store.engine import Engine
@@ -84,14 +86,21 @@ def zone(name: str) -> ZoneInfo:
         ) from None
 
 
-def _new_turns(rows: AcceptRows, session: SessionId, stored: Sequence[Turn] | None, parsed: list[Turn]) -> list[Turn]:
+def _new_turns(
+    rows: AcceptRows, session: SessionId, stored: Sequence[Turn] | None, parsed: list[Turn], redactor: Redactor
+) -> list[Turn]:
     """The turns behind those that are ``stored``, or without these (None) those whose ids are not in the session.
 
-    Raises SessionConflict for one that is stored with other content.
+    Raises SessionConflict for one that is stored with other content; what was stored before it would be masked is equal
+    to what is masked now.
     """
+
+    def same(old: Turn, new: Turn) -> bool:
+        return old.same_as(new) or replace(old, content=redactor.masked(old.content)[0]).same_as(new)
+
     if stored is not None:
         for old, new in zip(stored, parsed, strict=False):
-            if not old.same_as(new):
+            if not same(old, new):
                 raise SessionConflict(
                     f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
                 )
@@ -101,7 +110,7 @@ def _new_turns(rows: AcceptRows, session: SessionId, stored: Sequence[Turn] | No
         known = None if turn.generated else rows.turn_named(session, turn.id)
         if known is None:
             fresh.append(turn)
-        elif not known.same_as(turn):
+        elif not same(known, turn):
             raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
     return fresh
 
@@ -125,6 +134,7 @@ class Acceptance:
         max_wakeups: int,
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
+        redactor: Redactor = NOTHING,
     ) -> None:
         self._engine = engine
         self._wakeups = wakeups
@@ -132,6 +142,8 @@ class Acceptance:
         self._max_wakeups = max_wakeups
         self._now = now
         self._quotas = Quotas(settings, clock)
+        self.redactor = redactor
+        """What masks a text before it is stored."""
         self._zone = zone(settings.time_zone)
         self._limits = TurnLimits(settings.max_turns, settings.max_turn_bytes)
         gap = timedelta(hours=settings.cell_gap_h)
@@ -178,18 +190,23 @@ class Acceptance:
         cell stays open for a second turn for the quiet period, unless ``close``. Without a ``session_id`` they go to
         the session that runs.
 
+        What ``accept.redact`` names is masked first, and counted by kind in ``redacted``.
+
         Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much waits or too much came
         within a day. Without a broker work is delayed, not refused.
         """
         owner = checked_name(owner, "owner")
         name = None if appends and session_id is None else checked_name(session_id, "session_id")
         called = None if display_name is None else checked_name(display_name, "display_name")
-        fields = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
+        masks: Counter[str] = Counter()
+        masked = None if metadata is None else self.redactor.values(metadata, masks)
+        fields = None if masked is None else checked_metadata(masked, "The session", self._limits)
         channel = None if channel is None else checked_channel(channel)
         given = None if time_zone is None else checked_zone(time_zone)
+        found = self.redactor.turns(checked_messages(turns))
+        messages = [message for message, _ in found]
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
-            messages = checked_messages(turns)
             if not messages:
                 return _nothing_said(rows, forest, name, appends=appends)
             frame = self._frame(forest, owner, called, messages, started_at, given)
@@ -211,17 +228,18 @@ class Acceptance:
                 # Undated turns fall back on the stored start, whatever time it is now.
                 frame = replace(frame, started_at=head.started_at)
             parsed = parse_turns(messages, frame, self._limits)
-            fresh = _new_turns(rows, head.id, stored, parsed)
+            fresh = _new_turns(rows, head.id, stored, parsed, self.redactor)
             if fresh:
                 self._quotas.check(rows, tenant, lane)
             held_for_s = self._settings.quiet_s if appends and not close else None
             cells, windows = self._store_turns(rows, forest, head, fresh, held_for_s)
         self._quotas.note(tenant, cells, len(fresh))
+        masks = sum((found[turn.ordinal - frame.first_ordinal][1] for turn in fresh), masks)
         if windows and joined is None:  # inside the caller's transaction the reconciler wakes extraction
             # One task for each window, and one that makes the raw cells' vectors while these wait for the model.
             self._wakeups.send(Queue.EXTRACT, tenant, head.id, min(windows + 1, self._max_wakeups))
         count = head.turn_count if stored is None else len(stored)
-        return Accepted(forest.id, head.id, count + len(fresh), len(fresh), windows, name)
+        return Accepted(forest.id, head.id, count + len(fresh), len(fresh), windows, name, counted(masks))
 
     @repeated
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -13,6 +15,7 @@ from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
+from memforest_core.ingest.accept.redaction import NOTHING, Redactor, counted
 from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.correct.records import Pins, StoredFact, corrected
 from memforest_core.lifecycle.correct.rows import CorrectionRows
@@ -68,6 +71,7 @@ class Correction:
     wakeups: WakeUps
     erase: Eraser
     """Deletes old facts where a caller wants no history."""
+    redactor: Redactor = NOTHING
 
     @repeated
     def correct(
@@ -91,7 +95,8 @@ class Correction:
 
         Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
         """
-        actor = checked_actor(actor)
+        actor, masks = checked_actor(actor), Counter[str]()
+        text, value = (cast(str | None, self.redactor.values(each, masks)) for each in (text, value))
         with CorrectionRows.opened(self.engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
         statement = corrected(
@@ -115,6 +120,7 @@ class Correction:
                 own = (OwnText(forest.id, said) for said in texts)
                 rows.vectors.put_vectors(self.embedder.model, dict(zip(own, embedded.vectors, strict=True)))
                 rows.supersede(stored.id, new, statement, stored.sources)
+                counted(masks)
             rows.record_call(embedded.record, forest.id)
             task = _ask(rows, forest, arguments, actor)
         self.wakeups.send(Queue.REDUCE, tenant, str(forest.id))

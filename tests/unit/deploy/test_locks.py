@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from tests.unit.deploy.builders import declared, locked, project
 
 LOCKS = ["requirements.lock", "deploy/requirements.lock", "deploy/build.lock"]
-IMAGE_EXTRAS = {"", "minilm"}
+IMAGE_EXTRAS = {"", "minilm", "redact"}
 STOLEN = ("1.82.7", "1.82.8")
 """litellm releases that were published with stolen credentials and carried malware (OSV MAL-2026-2144)."""
 
