@@ -7,6 +7,7 @@ from uuid import UUID
 from memforest_core.client.handles import Operation
 from memforest_core.client.services.service import LifecycleParts
 from memforest_core.domain.ids import TenantId
+from memforest_core.lifecycle.bundle.records import ExportFormat
 from memforest_core.lifecycle.bundle.service import Watch
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.erase.records import Receipt
@@ -92,7 +93,8 @@ class Lifecycle:
         owner: str,
         path: str | Path,
         *,
-        vectors: bool = True,
+        format: ExportFormat = "bundle",
+        vectors: bool | None = None,
         summaries: bool = True,
         overwrite: bool = False,
         actor: str,
@@ -101,8 +103,10 @@ class Lifecycle:
     ) -> Numbers:
         """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
 
-        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
-        replaced. ``watch`` is called with the rows done and the number of all rows."""
+        ``format`` is ``bundle``; ``sqlite``, a bundle with views for people and other programs; or ``jsonl``, the same
+        rows as JSON lines. ``import_`` reads each. ``vectors`` (default: not in JSON lines) and ``summaries`` say
+        whether those are included, ``overwrite`` whether an existing file is replaced. ``watch`` is called with the
+        rows done and the number of all rows."""
 
     def forget(
         self,

@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from pydantic import SecretStr
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings
-from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
-from memforest_core.work.rows.audit_rows import AuditRows, ChainedRow
+from memforest_core.work.rows.operation_rows import ChainedRow, OpenTasks
 
 MOST_FINDINGS = 100
 """Findings that a report names."""
-LONGEST = timedelta(hours=1)
-"""No transaction takes as long: rows are in the order of their commits, which may be later than their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +33,12 @@ class AuditHead:
     tenant: str
     rows: int
     """How many rows the audit had; 0 when it had none."""
-    hash: str
+    hash: str = ""
     """The SHA-256 of the newest, in hex."""
-    at: datetime | None
+    at: datetime | None = None
     """When that row was written."""
     signature: str | None = None
     """HMAC-SHA256 of the other fields with the key of the settings, in hex."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """What is wrong at a row of the chain."""
-
-    row: int
-    """Its place, from 1; 0 for a row without one."""
-    kind: str
-    """``missing``, ``changed``, ``inserted``, ``dated``, or ``head``."""
-    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +47,18 @@ class AuditReport:
 
     sound: bool
     head: AuditHead
-    findings: Sequence[AuditFinding]
-    """At most 100."""
-    found: int
-    """How many findings there are."""
+    findings: Sequence[str]
+    """A sentence for each row that was changed, inserted or is missing, the first 100; and for the given head."""
     extends: str | None
     """Whether the audit was compared with a ``signed`` or an ``unsigned`` head; None without one."""
 
 
+@dataclass(frozen=True, slots=True)
 class AuditLog:
     """Heads of the audit, and proofs of it. Thread-safe."""
 
-    def __init__(self, engine: Engine, key: SecretStr | None) -> None:
-        self._engine = engine
-        self._key = key
+    open_tasks: OpenTasks
+    key: SecretStr | None
 
     @repeated
     def head(self, tenant: TenantId, *, sign: bool = False) -> AuditHead:
@@ -82,8 +66,8 @@ class AuditLog:
 
         ``sign`` adds a signature with MEMFOREST_DATABASE__AUDIT_KEY. Raises InvalidSettings without that.
         """
-        with AuditRows.opened(self._engine, tenant) as rows:
-            head = _head(tenant, rows.last())
+        with self.open_tasks(tenant) as rows:
+            head = _head(tenant, next(rows.audit_chain(newest=True), None))
         return replace(head, signature=self._signature(head)) if sign else head
 
     @repeated
@@ -95,21 +79,17 @@ class AuditLog:
         """
         if head is not None:
             self._check(tenant, head)
-        found: list[AuditFinding] = []
-        count, last, seen = 0, None, ""
-        with AuditRows.opened(self._engine, tenant) as rows:
-            for row, finding in _checked(rows.chain()):
+        found: list[str] = []
+        last, seen = None, ""
+        with self.open_tasks(tenant) as rows:
+            for row, finding in _checked(rows.audit_chain()):
                 last = row if row.place is not None else last
-                if head is not None and row.place == head.rows and row.hash is not None:
-                    seen = row.hash.hex()
-                if finding is not None:
-                    count += 1
-                    found += [finding] if count <= MOST_FINDINGS else []
+                seen = row.hash.hex() if head and row.hash and row.place == head.rows else seen
+                found += [] if finding is None or len(found) == MOST_FINDINGS else [finding]
         if head is not None and seen != head.hash:
-            count += 1
-            found.append(AuditFinding(head.rows, "head", f"Row {head.rows} is not the one of the given head."))
+            found.append(f"Row {head.rows} is not the one of the given head.")
         extends = None if head is None else "signed" if head.signature else "unsigned"
-        return AuditReport(count == 0, _head(tenant, last), found, count, extends)
+        return AuditReport(not found, _head(tenant, last), found, extends)
 
     def _check(self, tenant: TenantId, head: AuditHead) -> None:
         if head.tenant != tenant:
@@ -120,16 +100,16 @@ class AuditLog:
             )
 
     def _signature(self, head: AuditHead) -> str:
-        if self._key is None:
+        if self.key is None:
             raise InvalidSettings("Set MEMFOREST_DATABASE__AUDIT_KEY to the secret that signs heads of the audit.")
         at = None if head.at is None else head.at.isoformat()
         said = _canonical(["memforest audit head", head.tenant, str(head.rows), head.hash, at])
-        return hmac.new(self._key.get_secret_value().encode(), said, hashlib.sha256).hexdigest()
+        return hmac.new(self.key.get_secret_value().encode(), said, hashlib.sha256).hexdigest()
 
 
 def _head(tenant: TenantId, last: ChainedRow | None) -> AuditHead:
     if last is None or last.place is None or last.hash is None:
-        return AuditHead(tenant, 0, "", None)
+        return AuditHead(tenant, 0)
     return AuditHead(tenant, last.place, last.hash.hex(), last.at.astimezone(UTC))
 
 
@@ -138,26 +118,17 @@ def _canonical(columns: Sequence[str | None]) -> bytes:
     return ",".join("-" if each is None else f"{len(each.encode())}:{each}" for each in columns).encode()
 
 
-def _checked(rows: Iterator[ChainedRow]) -> Iterator[tuple[ChainedRow, AuditFinding | None]]:
+def _checked(rows: Iterable[ChainedRow]) -> Iterator[tuple[ChainedRow, str | None]]:
     """Each row of a chain, in its order, and what is wrong with it."""
-    place, previous, at = 0, b"", None
+    place, previous = 0, b""
     for row in rows:
-        if row.place is None or row.hash is None:
-            yield (
-                row,
-                AuditFinding(
-                    row.place or 0, "inserted", f"A row of {row.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} has no seal."
-                ),
-            )
-            continue
         finding = None
+        if row.place is None or row.hash is None:
+            yield row, f"A row of {row.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} was inserted: it is not in the chain."
+            continue
         if row.place != place + 1:
-            gone = f"{row.place - place - 1} rows are missing before row {row.place}, so it can't be checked."
-            finding = AuditFinding(place + 1, "missing", gone)
+            finding = f"{row.place - place - 1} rows are missing before row {row.place}, so it can't be checked."
         elif hashlib.sha256(previous + _canonical(row.columns)).digest() != row.hash:
-            what = f"Row {row.place} or the one before it was changed or exchanged."
-            finding = AuditFinding(row.place, "changed", what)
-        elif at is not None and row.at < at - LONGEST:
-            finding = AuditFinding(row.place, "dated", f"Row {row.place} is dated over an hour before the one before.")
+            finding = f"Row {row.place} or the one before it was changed or exchanged."
         yield row, finding
-        place, previous, at = row.place, row.hash, row.at
+        place, previous = row.place, row.hash

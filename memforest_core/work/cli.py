@@ -138,9 +138,9 @@ def verify(
         print_json(report)
     else:
         for each in report.findings:
-            console().print(printable(each.what), style="red")
+            console().print(each, style="red")
         compared = f", and it extends the {report.extends} head" if report.extends and report.sound else ""
-        console().print(f"{report.found} violations in {report.head.rows} rows of the audit{compared}.")
+        console().print(f"{len(report.findings)} violations in {report.head.rows} rows of the audit{compared}.")
     if not report.sound:
         raise typer.Exit(Exit.FAILED)
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,13 @@ ADD = """INSERT INTO memforest.audit (tenant_id, actor, action, outcome, detail)
          VALUES (:t, 'Zoë, \\ "q"', 'erase', 'done', '{"n": 1, "é": "\\"x\\""}')"""
 
 
+def opened(engine: sa.Engine, key: SecretStr | None) -> AuditLog:
+    return AuditLog(partial(OperationRows.opened, engine), key)
+
+
 @pytest.fixture
 def log(pipeline: Stack) -> AuditLog:
-    return AuditLog(pipeline.services.engine, KEY)
+    return opened(pipeline.services.engine, KEY)
 
 
 def noted(running: Stack, actor: str, tenant: str | None = None) -> None:
@@ -110,16 +115,16 @@ def test_a_writer_that_is_killed_leaves_a_whole_chain(pipeline: Stack, log: Audi
 
 
 CHANGED = {
-    "an actor": ("UPDATE memforest.audit SET actor = 'nobody' WHERE place = 3", {3: "changed"}),
-    "a number": ("UPDATE memforest.audit SET detail = '{\"turns\": 4}' WHERE place = 3", {3: "changed"}),
-    "a time": ("UPDATE memforest.audit SET at = at - interval '1 microsecond' WHERE place = 6", {6: "changed"}),
-    "an owner that is gone": ("UPDATE memforest.audit SET owner_hash = NULL WHERE place = 1", {1: "changed"}),
+    "an actor": ("UPDATE memforest.audit SET actor = 'nobody' WHERE place = 3", "Row 3 or"),
+    "a number": ("UPDATE memforest.audit SET detail = '{\"turns\": 4}' WHERE place = 3", "Row 3 or"),
+    "a time": ("UPDATE memforest.audit SET at = at - interval '1 microsecond' WHERE place = 6", "Row 6 or"),
+    "an owner that is gone": ("UPDATE memforest.audit SET owner_hash = NULL WHERE place = 1", "Row 1 or"),
     "a row with its own hash": ("UPDATE memforest.audit SET actor = 'x', hash = sha256('x') WHERE place = 3", None),
-    "a row less": ("DELETE FROM memforest.audit WHERE place = 3", {3: "missing"}),
-    "the first less": ("DELETE FROM memforest.audit WHERE place = 1", {1: "missing"}),
-    "the newest less": ("DELETE FROM memforest.audit WHERE place = 6", {6: "head"}),
-    "all less": ("DELETE FROM memforest.audit", {6: "head"}),
-    "a row more": (ADD, {0: "inserted"}),
+    "a row less": ("DELETE FROM memforest.audit WHERE place = 3", "1 rows are missing"),
+    "the first less": ("DELETE FROM memforest.audit WHERE place = 1", "1 rows are missing"),
+    "the newest less": ("DELETE FROM memforest.audit WHERE place = 6", "Row 6 is not"),
+    "all less": ("DELETE FROM memforest.audit", "Row 6 is not"),
+    "a row more": (ADD, "A row of 20"),
     "a row moved away": (
         "UPDATE memforest.audit SET place = CASE place WHEN 3 THEN 30 ELSE place - 1 END WHERE place > 2",
         None,
@@ -128,9 +133,9 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("change,kinds", CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize("change,finding", CHANGED.values(), ids=CHANGED)
 def test_a_change_behind_the_triggers_is_found(
-    pipeline: Stack, log: AuditLog, change: str, kinds: dict[int, str] | None
+    pipeline: Stack, log: AuditLog, change: str, finding: str | None
 ) -> None:
     """Given somebody with all rights who switches the triggers off, then verify names what he did, and where."""
     for n in range(6):
@@ -144,17 +149,10 @@ def test_a_change_behind_the_triggers_is_found(
 
     report = log.verify(pipeline.tenant, head)
 
-    assert not report.sound and report.found == len(report.findings) > 0
-    if kinds is not None:
-        assert {each.row: each.kind for each in report.findings} == kinds
-
-
-def test_a_row_that_was_dated_back_is_named(pipeline: Stack, log: AuditLog) -> None:
-    noted(pipeline, "honest")
-    pipeline.execute(
-        ADD.replace("(tenant_id,", "(at, tenant_id,").replace("(:t,", "(now() - '2 h'::interval, :t,"), t="default"
-    )
-    assert [(each.row, each.kind) for each in log.verify(pipeline.tenant).findings] == [(2, "dated")]
+    assert not report.sound and report.findings
+    if finding is not None:
+        (only,) = report.findings
+        assert only.startswith(finding)
 
 
 def test_heads_are_signed_and_compared(pipeline: Stack, log: AuditLog) -> None:
@@ -164,8 +162,8 @@ def test_heads_are_signed_and_compared(pipeline: Stack, log: AuditLog) -> None:
     noted(pipeline, "two")
     assert log.verify(pipeline.tenant, head).extends == "signed"
     refused: list[tuple[AuditLog, TenantId, type[MemForestError]]] = [
-        (AuditLog(pipeline.services.engine, SecretStr("the secret of another")), pipeline.tenant, InvalidInput),
-        (AuditLog(pipeline.services.engine, None), pipeline.tenant, InvalidSettings),
+        (opened(pipeline.services.engine, SecretStr("the secret of another")), pipeline.tenant, InvalidInput),
+        (opened(pipeline.services.engine, None), pipeline.tenant, InvalidSettings),
         (log, TenantId("other"), InvalidInput),
     ]
     for judge, tenant, error in refused:
@@ -193,7 +191,9 @@ def test_the_program_prints_heads_and_proves_the_audit(
         "verify", "--head", str(file)
     )
     file.write_text(json.dumps(json.loads(file.read_text()) | {"hash": "00" * 32}))
-    assert json.loads(run("verify", "--head", str(file), "--json", code=1))["findings"][0]["kind"] == "head"
+    assert json.loads(run("verify", "--head", str(file), "--json", code=1))["findings"] == [
+        "Row 1 is not the one of the given head."
+    ]
     assert run("head", "--sign", code=2) == ""
     file.write_text("{}")
     assert run("verify", "--head", str(file), code=2) == ""
@@ -209,7 +209,7 @@ def test_rows_from_before_the_chain_are_chained_by_the_upgrade(servers: SessionS
         upgrade(settings)
         engine = open_engine(settings)
         try:
-            reports: list[AuditReport] = [AuditLog(engine, None).verify(TenantId(tenant)) for tenant in "ab"]
+            reports: list[AuditReport] = [opened(engine, None).verify(TenantId(tenant)) for tenant in "ab"]
         finally:
             engine.dispose()
         assert [(each.sound, each.head.rows) for each in reports] == [(True, 3), (True, 1)]

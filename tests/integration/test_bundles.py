@@ -21,7 +21,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.refresh.summarizer import OfflineSummarizer
 from memforest_core.lifecycle.bundle import importing, service
 from memforest_core.lifecycle.bundle.bundle_file import reading, writing
-from memforest_core.lifecycle.bundle.records import CELL, SESSION, TURN, VECTOR, ForestHead, Row
+from memforest_core.lifecycle.bundle.records import CELL, SESSION, TURN, VECTOR, ExportFormat, ForestHead, Row
 from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.models.calls import Embedder
 from memforest_core.store.vectors import text_hash
@@ -580,8 +580,9 @@ def _large(path: Path, dimension: int, model: str, owner: str = "many", sessions
     return sessions * (1 + 2 * TURNS)
 
 
+@pytest.mark.parametrize("format", ["bundle", "jsonl"])
 def test_memory_stays_flat_however_large_the_bundle(
-    target: tuple[Stack, Bundles], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: tuple[Stack, Bundles], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: ExportFormat
 ) -> None:
     running, bundles = target
     path, back = tmp_path / "large.memforest", tmp_path / "back.memforest"
@@ -597,7 +598,8 @@ def test_memory_stays_flat_however_large_the_bundle(
     tracemalloc.start()
     try:
         done = bundles.import_(running.tenant, path, actor="tester")
-        bundles.export(running.tenant, "many", back, actor="tester")
+        bundles.export(running.tenant, "many", back, format=format, vectors=True, actor="tester")
+        bundles.import_(running.tenant, back, "again", actor="tester", dry_run=True)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -210,7 +210,7 @@ def test_a_forest_goes_out_and_in(program: Program, tmp_path: Path) -> None:
     file = tmp_path / "eve.memforest"
     assert program.json("export", str(file), "--owner", "eve")["numbers"]["turn"] == 6
     assert program.refused("export", str(file), "--owner", "eve")
-    program("export", str(file), "--owner", "eve", "--overwrite", "--no-vectors")
+    program("export", str(file), "--owner", "eve", "--overwrite", "--format", "jsonl")
     assert program.refused("import", str(file))
 
     program("import", str(file), "--owner", "eve-too")

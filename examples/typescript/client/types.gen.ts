@@ -111,22 +111,13 @@ export type AuditEntry = {
 };
 
 /**
- * What is wrong at a row of the chain.
- */
-export type AuditFinding = {
-    row: number;
-    kind: string;
-    what: string;
-};
-
-/**
  * The newest row of a tenant's audit, whose hash covers all rows before it.
  */
 export type AuditHeadInput = {
     tenant: string;
     rows: number;
-    hash: string;
-    at: string | null;
+    hash?: string;
+    at?: string | null;
     signature?: string | null;
 };
 
@@ -136,8 +127,8 @@ export type AuditHeadInput = {
 export type AuditHeadOutput = {
     tenant: string;
     rows: number;
-    hash: string;
-    at: string | null;
+    hash?: string;
+    at?: string | null;
     signature?: string | null;
 };
 
@@ -147,8 +138,7 @@ export type AuditHeadOutput = {
 export type AuditReport = {
     sound: boolean;
     head: AuditHeadOutput;
-    findings: Array<AuditFinding>;
-    found: number;
+    findings: Array<string>;
     extends: string | null;
 };
 
@@ -1739,7 +1729,8 @@ export type LifecycleExportData = {
     path?: never;
     query: {
         owner: string;
-        vectors?: boolean;
+        format?: 'bundle' | 'jsonl' | 'sqlite';
+        vectors?: boolean | null;
         summaries?: boolean;
         dry_run?: boolean;
         /**

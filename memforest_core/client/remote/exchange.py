@@ -141,7 +141,7 @@ def store_sessions(_name: str, _returns: Any, arguments: Mapping[str, Any]) -> E
 
 def export(_name: str, _returns: Any, arguments: Mapping[str, Any]) -> Exchange[dict[str, str | int]]:
     """Write a bundle that the server sends: ``path`` has the file when it is whole."""
-    query = dict(arguments)
+    query = {key: value for key, value in arguments.items() if value is not None}
     target, overwrite = Path(query.pop("path")), query.pop("overwrite")
     if target.exists() and not overwrite and not query["dry_run"]:
         raise InvalidInput(f"{target} exists: name another file, or overwrite it.", code="file_exists")

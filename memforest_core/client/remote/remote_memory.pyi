@@ -23,6 +23,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.accept.records import Accepted, Backlog, Quota, RunningSession, SessionProgress, TenantLimits
+from memforest_core.lifecycle.bundle.records import ExportFormat
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.lifecycle.merge.records import ConflictReport
@@ -117,7 +118,8 @@ class RemoteLifecycle(Remote):
         owner: str,
         path: str | Path,
         *,
-        vectors: bool = True,
+        format: ExportFormat = "bundle",
+        vectors: bool | None = None,
         summaries: bool = True,
         overwrite: bool = False,
         actor: str,
@@ -125,8 +127,10 @@ class RemoteLifecycle(Remote):
     ) -> Numbers:
         """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
 
-        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
-        replaced. ``watch`` is called with the rows done and the number of all rows."""
+        ``format`` is ``bundle``; ``sqlite``, a bundle with views for people and other programs; or ``jsonl``, the same
+        rows as JSON lines. ``import_`` reads each. ``vectors`` (default: not in JSON lines) and ``summaries`` say
+        whether those are included, ``overwrite`` whether an existing file is replaced. ``watch`` is called with the
+        rows done and the number of all rows."""
 
     def forget(
         self,
@@ -998,7 +1002,8 @@ class AsyncRemoteLifecycle(Remote):
         owner: str,
         path: str | Path,
         *,
-        vectors: bool = True,
+        format: ExportFormat = "bundle",
+        vectors: bool | None = None,
         summaries: bool = True,
         overwrite: bool = False,
         actor: str,
@@ -1006,8 +1011,10 @@ class AsyncRemoteLifecycle(Remote):
     ) -> Numbers:
         """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
 
-        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
-        replaced. ``watch`` is called with the rows done and the number of all rows."""
+        ``format`` is ``bundle``; ``sqlite``, a bundle with views for people and other programs; or ``jsonl``, the same
+        rows as JSON lines. ``import_`` reads each. ``vectors`` (default: not in JSON lines) and ``summaries`` say
+        whether those are included, ``overwrite`` whether an existing file is replaced. ``watch`` is called with the
+        rows done and the number of all rows."""
 
     async def forget(
         self,

@@ -209,7 +209,9 @@ class Services:
     operations = _part(
         Operations, lambda own: Operations(partial(OperationRows.opened, own.engine), own.producer.wakeups)
     )
-    audit_log = _part(AuditLog, lambda own: AuditLog(own.engine, own.settings.database.audit_key))
+    audit_log = _part(
+        AuditLog, lambda own: AuditLog(partial(OperationRows.opened, own.engine), own.settings.database.audit_key)
+    )
 
     lifecycle = _part(LifecycleParts, lambda own: LifecycleParts(own))
     _profile_chat = _part(

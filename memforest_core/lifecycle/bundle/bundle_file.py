@@ -31,6 +31,7 @@ from memforest_core.lifecycle.bundle.records import (
     TABLES,
     BundleHead,
     BundleTable,
+    ExportFormat,
     ForestHead,
     Row,
     create,
@@ -38,6 +39,7 @@ from memforest_core.lifecycle.bundle.records import (
     document,
     line,
 )
+from memforest_core.lifecycle.bundle.rows.readable import BEGINNING, indexes, read_lines, views, written_lines
 
 PARTIAL = ".part"
 """Appended to the name of a bundle that is not whole yet; what a killed export leaves is written over by the next."""
@@ -108,7 +110,7 @@ def meta_of(head: BundleHead) -> dict[str, str]:
 
 
 @contextmanager
-def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
+def writing(path: Path, overwrite: bool, form: ExportFormat = "bundle") -> Iterator[BundleWriter]:
     """A new bundle at ``path``; nothing is there, or what was there stays, unless all went well."""
     if os.path.lexists(path) and not overwrite:
         raise InvalidInput(f"There is a file {path.name} already: choose another name.", code="file_exists")
@@ -126,7 +128,7 @@ def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
             raise InvalidInput(f"Another export is writing {path.name}.", code="file_in_use")
         os.ftruncate(lock, 0)
         os.fchmod(lock, 0o600)
-        yield from _written(partial, lock, path)
+        yield from _written(partial, lock, path, form)
     finally:
         os.close(lock)
 
@@ -152,18 +154,26 @@ def _mine(lock: int, partial: Path) -> bool:
         return False
 
 
-def _written(partial: Path, lock: int, path: Path) -> Iterator[BundleWriter]:
+def _written(partial: Path, lock: int, path: Path, form: ExportFormat) -> Iterator[BundleWriter]:
     named = False
     try:
-        with closing(sqlite3.connect(partial)) as database:
+        # An empty name is SQLite's for a private database in a temporary file.
+        with closing(sqlite3.connect("" if form == "jsonl" else partial)) as database:
             writer = BundleWriter(database)
             yield writer
+            if writer.whole and form != "bundle":
+                own = {} if form == "jsonl" else views({table.name: table for table in TABLES})
+                for statement in (indexes() | own).values():
+                    database.execute(statement)
+            if writer.whole and form == "jsonl":
+                with open(lock, "wb", closefd=False) as file:
+                    file.writelines(written_lines(database))
         if writer.whole:
             os.fsync(lock)
             partial.replace(path)
             named = True
             _sync(path.parent)
-    except sqlite3.OperationalError as error:
+    except (sqlite3.OperationalError, OSError) as error:
         raise InvalidInput(f"{path.name} can't be written: {error}.", code="file_not_writable") from None
     finally:
         if not named:
@@ -191,6 +201,8 @@ _PRAGMAS = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "
 
 def check_beginning(head: bytes) -> None:
     """Raise InvalidInput unless a file that begins so may be a bundle; the first ``HEAD_BYTES`` tell."""
+    if head.startswith(BEGINNING):
+        return
     if head[: len(MAGIC)] != MAGIC or head[68:72] != APPLICATION_ID.to_bytes(4, "big"):
         raise InvalidInput("This file is no bundle of MemForest.", code="not_a_bundle")
 
@@ -221,12 +233,13 @@ class BundleReader:
                 code="unknown_format",
             )
         size = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if size > 2 * len(SCHEMA):
+        if size > 3 * len(SCHEMA):
             raise damaged("its tables are not those of the format")
         made = {
             (kind, name): str(sql) for kind, name, sql in self._db.execute("SELECT type, name, sql FROM sqlite_schema")
         }
         columns: dict[str, frozenset[str]] = {}
+        found: dict[str, BundleTable] = {}
         for table in TABLES:
             if table.optional and ("table", table.name) not in made:
                 columns[table.name] = frozenset()
@@ -234,9 +247,11 @@ class BundleReader:
             named = set(re.findall(r"(\w+) (?:TEXT|INTEGER|BLOB)", made.get(("table", table.name), "")))
             present = tuple(each for each in table.columns if each.name in named or not each.null)
             columns[table.name] = frozenset(each.name for each in present)
-            if made.pop(("table", table.name), "") != create(replace(table, columns=present)):
+            found[table.name] = replace(table, columns=present)
+            if made.pop(("table", table.name), "") != create(found[table.name]):
                 raise damaged("its tables are not those of the format")
-        if made != {("table", "meta"): CREATE_META}:
+        meta = {("table", "meta"): CREATE_META}
+        if made not in (meta, meta | indexes() | views(found)):
             raise damaged("its tables are not those of the format")
         return columns
 
@@ -311,8 +326,16 @@ def reading(path: Path) -> Iterator[BundleReader]:
     try:
         with path.open("rb") as file:
             magic = file.read(len(MAGIC))
+            database = sqlite3.connect("")
+            if lines := magic.startswith(BEGINNING):
+                file.seek(0)
+                read_lines(file, database)
     except OSError as error:
         raise InvalidInput(f"{path.name} can't be read: {error.strerror}.", code="file_not_readable") from None
+    if lines:
+        with closing(database):
+            yield BundleReader(database)
+        return
     if magic != MAGIC:
         raise InvalidInput(f"{path.name} is no bundle of MemForest.", code="not_a_bundle")
     # Immutable: SQLite ignores a journal file with it.

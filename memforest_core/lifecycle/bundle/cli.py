@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,13 +15,19 @@ from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOpti
 from memforest_core.cli.toolkit.output import answered, console, plain
 from memforest_core.work.records import Numbers
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE.memforest", help="The bundle, a SQLite file.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The exported file.")]
 
 
 def export(
     file: FileArgument,
     owner: OwnerOption,
-    vectors: Annotated[bool, typer.Option("--vectors/--no-vectors", help="With the vectors of its texts.")] = True,
+    format_: Annotated[
+        Literal["bundle", "jsonl", "sqlite"],
+        option("A bundle; SQLite with views for people; or JSON lines. import reads each.", "--format"),
+    ] = "bundle",
+    vectors: Annotated[
+        bool | None, typer.Option("--vectors/--no-vectors", help="With vectors. Default: not in JSON lines.")
+    ] = None,
     summaries: Annotated[bool, typer.Option("--summaries/--no-summaries", help="With its summaries.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     dry_run: DryRunOption = False,
@@ -37,6 +43,7 @@ def export(
         numbers = memory.lifecycle.export(
             owner,
             file,
+            format=format_,
             vectors=vectors,
             summaries=summaries,
             overwrite=overwrite,
@@ -60,8 +67,8 @@ def import_(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import an owner's memory from a bundle. The owner must have none yet. Everything is checked before anything is
-    written.
+    """Import an owner's memory from what export wrote. The owner must have none yet. Everything is checked before
+    anything is written.
 
     After an interruption, run it again: it continues. Once it is done, it does nothing.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
@@ -24,6 +24,8 @@ FORMAT = 4
 """The version of the format that this version writes and reads. A column that may be NULL needs no other one: where a
 bundle does not have it, it is read as NULL."""
 
+ExportFormat = Literal["bundle", "jsonl", "sqlite"]
+"""A bundle; the same rows as JSON lines; a bundle with views for people and other programs."""
 Value = str | int | bytes | None
 Row = tuple[Value, ...]
 """The values of a row in the order of its table's columns."""

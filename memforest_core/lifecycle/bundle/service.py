@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
@@ -14,7 +15,7 @@ from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.lifecycle.bundle.bundle_file import BundleReader, BundleWriter, reading, writing
 from memforest_core.lifecycle.bundle.importing import BundleParts, DoneMeanwhile, Import
 from memforest_core.lifecycle.bundle.new_ids import id_table
-from memforest_core.lifecycle.bundle.records import SUMMARY, TABLES, VECTOR
+from memforest_core.lifecycle.bundle.records import SUMMARY, TABLES, VECTOR, ExportFormat
 from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
 from memforest_core.lifecycle.bundle.rows.values import ExportRows
 from memforest_core.store.owners import known
@@ -39,7 +40,8 @@ class Bundles(BundleParts):
         owner: str,
         path: str | Path,
         *,
-        vectors: bool = True,
+        format: ExportFormat = "bundle",
+        vectors: bool | None = None,
         summaries: bool = True,
         overwrite: bool = False,
         actor: str,
@@ -48,17 +50,22 @@ class Bundles(BundleParts):
     ) -> Numbers:
         """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
 
-        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
-        replaced. ``watch`` is called with the rows done and the number of all rows.
+        ``format`` is ``bundle``; ``sqlite``, a bundle with views for people and other programs; or ``jsonl``, the same
+        rows as JSON lines. ``import_`` reads each. ``vectors`` (default: not in JSON lines) and ``summaries`` say
+        whether those are included, ``overwrite`` whether an existing file is replaced. ``watch`` is called with the
+        rows done and the number of all rows.
         """
+        if format not in get_args(ExportFormat):
+            raise InvalidInput(f"Set format to bundle, jsonl or sqlite, not {format!r:.40}.", code="unknown_format")
+        vectors = format != "jsonl" if vectors is None else vectors
         path, owner, actor = Path(path), checked_name(owner, "owner"), checked_actor(actor)
-        options = {"with_vectors": int(vectors), "with_summaries": int(summaries)}
+        options: Numbers = {"format": format, "with_vectors": int(vectors), "with_summaries": int(summaries)}
         if dry_run:
             with ExportRows.of_owner(self.engine, tenant, owner) as rows:
                 return {"phase": "planned", **rows.counts(summaries), **options}
         with ExitStack() as opened:
             # The file is this process's own before anything is requested: an export that is refused leaves no record.
-            writer = opened.enter_context(writing(path, overwrite))
+            writer = opened.enter_context(writing(path, overwrite, format))
             task = self._begin_export(tenant, owner, path, actor, options)
             file = opened.pop_all()
         try:

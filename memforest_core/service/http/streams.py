@@ -27,6 +27,7 @@ from memforest_core.client.route_table import BUNDLE, COUNTS, MAX_WAIT_S, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
 from memforest_core.lifecycle.bundle.bundle_file import HEAD_BYTES, check_beginning
+from memforest_core.lifecycle.bundle.records import ExportFormat
 from memforest_core.service.http.endpoints import (
     JSON,
     Memories,
@@ -72,7 +73,8 @@ def register_files(router: APIRouter, memories: Memories) -> None:
     async def export(
         request: Request,
         owner: Owner,
-        vectors: Flag = True,
+        format: Annotated[ExportFormat, Query()] = "bundle",
+        vectors: Annotated[bool | None, Query()] = None,
         summaries: Flag = True,
         dry_run: Flag = False,
         actor: Actor = None,
@@ -81,7 +83,13 @@ def register_files(router: APIRouter, memories: Memories) -> None:
         with ExitStack() as leaving:
             path = Path(leaving.enter_context(tempfile.TemporaryDirectory(prefix="memforest-export-"))) / "bundle"
             counts = await memory.lifecycle.export(
-                owner, path, vectors=vectors, summaries=summaries, actor=_named(caller.name, actor), dry_run=dry_run
+                owner,
+                path,
+                format=format,
+                vectors=vectors,
+                summaries=summaries,
+                actor=_named(caller.name, actor),
+                dry_run=dry_run,
             )
             if dry_run:
                 return JSONResponse(dict(counts))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -17,8 +17,19 @@ from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
+from memforest_core.store.trees import micros
 from memforest_core.work.jobs import WorkState
 from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
+
+
+class ChainedRow(NamedTuple):
+    """A row of the audit: place and hash, None when nothing has sealed it, its time, and all that the hash covers."""
+
+    place: int | None
+    hash: bytes | None
+    at: datetime
+    columns: list[str | None]
+
 
 ClaimedTask = tuple[LeaseToken, OperationTask]
 """A task under its lease."""
@@ -145,6 +156,14 @@ _CLAIM = sa.text(f"""
       FROM waiting WHERE k.tenant_id = :t AND k.task_id = waiting.task_id
     RETURNING k.task_id
     """)  # noqa: S608 - a constant of this module
+
+# What seal_audit() hashes; see work/audit.py.
+_CHAINED = f"""
+    SELECT place, hash, at, ARRAY[tenant_id, place::text, audit_id::text, {micros("at")}::text, actor, action, outcome,
+           forest_id::text, encode(owner_hash, 'hex'), task_id::text, detail::text] AS columns
+      FROM memforest.audit WHERE tenant_id = :t"""  # noqa: S608 - a constant
+_CHAIN = sa.text(f"{_CHAINED} ORDER BY place")
+_NEWEST = sa.text(f"{_CHAINED} AND place IS NOT NULL ORDER BY place DESC LIMIT 1")
 
 _GIVEN_BACK: dict[str, Any] = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
 _UNCOUNTED: dict[str, Any] = {"attempts": sa.func.greatest(m.OperationRow.attempts - 1, 0)}
@@ -273,6 +292,14 @@ class OperationRows(TenantRows):
         columns = (table.actor, table.action, table.outcome, table.forest_id, table.task_id, table.detail, table.at)
         found = self._db.execute(sa.select(*columns).where(*where).order_by(table.audit_id.desc()).limit(limit))
         return [record_of(AuditEntry, row) for row in found]
+
+    def audit_chain(self, newest: bool = False) -> Iterator[ChainedRow]:
+        """All rows of the audit in the order of their chain, those outside it last; or its newest. Streamed."""
+        self.unhurried()
+        statement = _NEWEST if newest else _CHAIN
+        with self._db.execute(statement, {"t": self._tenant}, execution_options={"yield_per": 1_000}) as rows:
+            for row in rows:
+                yield ChainedRow(*row)
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""

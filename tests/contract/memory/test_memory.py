@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -198,9 +198,13 @@ def test_a_fact_is_corrected(memory: MemForest, owner: str) -> None:
         memory.lifecycle.correct(owner, uuid4(), text="Nobody.", actor="test").wait()
 
 
-def test_a_forest_moves_as_a_file(memory: MemForest, owner: str, tmp_path: Path) -> None:
-    path = tmp_path / "forest.bundle"
-    counts = memory.lifecycle.export(owner, path, actor="test")
+@pytest.mark.parametrize("format", ["bundle", "sqlite", "jsonl"])
+def test_a_forest_moves_as_a_file(
+    memory: MemForest, owner: str, tmp_path: Path, format: Literal["bundle", "sqlite", "jsonl"]
+) -> None:
+    path = tmp_path / "forest"
+    counts = memory.lifecycle.export(owner, path, format=format, actor="test")
+    assert path.read_bytes().startswith(b'{"memforest": ' if format == "jsonl" else b"SQLite format 3")
     other = f"copy-{uuid4()}"
     memory.lifecycle.import_(path, other, actor="test")
 

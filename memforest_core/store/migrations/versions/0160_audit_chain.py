@@ -14,26 +14,16 @@ compatible = True
 
 _CHAIN = """
 DO $$
-DECLARE
-    r memforest.audit;
-    tenant text;
-    n bigint;
-    previous bytea;
+DECLARE r memforest.audit; last memforest.audit;
 BEGIN
     FOR r IN SELECT * FROM memforest.audit ORDER BY tenant_id, audit_id LOOP
-        IF r.tenant_id IS DISTINCT FROM tenant THEN
-            tenant := r.tenant_id;
-            n := 0;
-            previous := '';
-        END IF;
-        n := n + 1;
-        previous := sha256(previous || convert_to((
-            SELECT string_agg(coalesce(octet_length(convert_to(f, 'UTF8')) || ':' || f, '-'), ',' ORDER BY i)
-              FROM unnest(ARRAY[r.tenant_id, n::text, r.audit_id::text,
-                   (extract(epoch FROM r.at) * 1000000)::bigint::text, r.actor, r.action, r.outcome,
-                   r.forest_id::text, encode(r.owner_hash, 'hex'), r.task_id::text, r.detail::text])
-                   WITH ORDINALITY AS u(f, i)), 'UTF8'));
-        UPDATE memforest.audit SET place = n, hash = previous WHERE tenant_id = tenant AND audit_id = r.audit_id;
+        IF last.tenant_id IS DISTINCT FROM r.tenant_id THEN last.place := 0; last.hash := ''; END IF;
+        UPDATE memforest.audit SET place = last.place + 1, hash = sha256(last.hash || convert_to((
+            SELECT string_agg(coalesce(octet_length(convert_to(f, 'UTF8')) || ':' || f, '-'), ',' ORDER BY n)
+              FROM unnest(ARRAY[r.tenant_id, (last.place + 1)::text, r.audit_id::text,
+                   (extract(epoch FROM r.at) * 1000000)::bigint::text, r.actor, r.action, r.outcome, r.forest_id::text,
+                   encode(r.owner_hash, 'hex'), r.task_id::text, r.detail::text]) WITH ORDINALITY AS u(f, n)), 'UTF8'))
+         WHERE tenant_id = r.tenant_id AND audit_id = r.audit_id RETURNING * INTO last;
     END LOOP;
 END $$
 """
