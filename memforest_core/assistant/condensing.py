@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -174,7 +173,8 @@ class Condenser:
 
         def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
             texts: dict[str, str] = {}
-            words, batches = DayWords(turns, speakers, people), in_batches(speakers)
+            words = DayWords(turns, speakers, people)
+            batches = in_batches(speakers, len(_parts(turns, range(len(turns)))))
             for batch in batches:
                 about = frozenset[int]().union(*(each.turns for each in batch))
                 for part in _parts_read(turns, newest_of_each(batch, about if batches[1:] else range(len(turns)))):
@@ -293,8 +293,8 @@ class Condenser:
                 {
                     "at": f"{turn.occurred_at.astimezone(zone):%H:%M}",
                     "by": by.get(at, turn.name[:NAME_CHARS]),
-                    "about": [numbers[each.id] for each in speakers if at in each.turns and at not in each.own],
-                    "text": turn.text,
+                    "about": [numbers[each.id] for each in speakers if at in each.about],
+                    "text": words.shown[at],
                 }
                 for at, turn in part
             ],
@@ -337,16 +337,16 @@ def in_parts(items: Sequence[T], chars: Callable[[T], int], most_chars: int) -> 
     return parts
 
 
-def _parts_read(turns: Sequence[DayTurn], numbers: list[int]) -> list[list[int]]:
+def _parts(turns: Sequence[DayTurn], numbers: Sequence[int]) -> list[list[int]]:
+    """Numbers of turns in parts that one call each can read."""
+    return in_parts(numbers, lambda at: len(turns[at].text) + NAME_CHARS, DAY_TOKENS * CHARS_PER_TOKEN)
+
+
+def _parts_read(turns: Sequence[DayTurn], numbers: Sequence[int]) -> list[list[int]]:
     """The first ones of these turns that ``DAY_CALLS`` calls can read, in parts of one call each, in order."""
-
-    def chars(at: int) -> int:
-        return len(turns[at].text) + NAME_CHARS
-
-    most = DAY_TOKENS * CHARS_PER_TOKEN
-    fits = sum(total <= DAY_CALLS * most for total in accumulate(map(chars, numbers)))
-    while len(parts := in_parts(sorted(numbers[:fits]), chars, most)) > DAY_CALLS:
-        fits -= 1
+    fits = len(numbers)
+    while len(parts := _parts(turns, sorted(numbers[:fits]))) > DAY_CALLS:
+        fits = min(fits - 1, fits * DAY_CALLS // len(parts) + 1)
     return parts
 
 

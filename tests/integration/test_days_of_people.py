@@ -71,9 +71,8 @@ def words_in(text: str) -> list[str]:
 
 
 def own_words(document: Mapping[str, Any], number: int) -> str:
-    return " ".join(
-        f"Said {word}." for turn in document["turns"] if turn["by"] == number for word in words_in(turn["text"])
-    )
+    own = [turn["text"] for turn in document["turns"] if turn["by"] == number]
+    return " ".join(["Finished.", *(f"Said {word}." for text in own for word in words_in(text))])
 
 
 def copied(document: Mapping[str, Any], number: int) -> str:
@@ -97,10 +96,6 @@ def club(servers: SessionServers, tmp_path: Path, embedder: Embedder, model: Wri
         llm = {"summarize": {"model": "openai/test", "api_base": server.url, "api_key": "key-1", "timeout_s": 30.0}}
         with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:
             yield running
-
-
-def mine(number: int) -> str:
-    return WORDS[number]
 
 
 def check(running: Stack, days: Any, people: int, *, day: date = TODAY) -> None:
@@ -144,7 +139,7 @@ def test_words_of_others_are_refused(club: Stack, model: Writer, text: Any, sour
 
 def test_what_is_empty_or_of_others_alone_is_picked_by_rules_and_says_so(club: Stack, model: Writer) -> None:
     tell(club, 3)
-    model.text = lambda document, number: own_words(document, 1) if number < 3 else ""
+    model.text = lambda document, number: f"Said {WORDS[0]}." if number < 3 else ""
     made = calendar(club).today(club.tenant, "club")
     assert [(words_in(each.text), each.picked) for each in made.speakers] == [
         ([WORDS[0]], False), ([WORDS[1]], True), ([WORDS[2]], True),

@@ -12,7 +12,7 @@ from importlib import resources
 from memforest_core.assistant.calendar.records import DayTurn, SpeakerDigest
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.languages import ENGLISH, language_of
-from memforest_core.domain.people import People, found_in
+from memforest_core.domain.people import KnownPerson, People, found_in, without_ids
 from memforest_core.domain.rendering import block, one_line, turn_line
 from memforest_core.domain.text import sentences, terms
 from memforest_core.domain.turns import Role
@@ -38,11 +38,21 @@ class Speaker:
     texts: tuple[str, ...]
     """Of the own turns."""
     others: tuple[tuple[str, str], ...]
-    """Name and words of other people who mentioned them, from that sentence on."""
+    """Who else mentioned them, and the sentences that do."""
     own: frozenset[int]
-    """The own turns."""
-    turns: frozenset[int]
-    """Also those that mention them, and answers of an assistant."""
+    answers: frozenset[int]
+    """Turns of an assistant that follow the own ones."""
+    mentions: frozenset[int]
+
+    @property
+    def about(self) -> frozenset[int]:
+        """Turns of others that are about them."""
+        return self.answers | self.mentions
+
+    @property
+    def turns(self) -> frozenset[int]:
+        """All turns that the text rests on."""
+        return self.own | self.about
 
     def joined(self) -> SpeakerDigest:
         """All words as they are."""
@@ -62,46 +72,49 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
     """The people of a day, the one who spoke most first, those who are only mentioned last; all speakers where no human
     spoke. A person is one under all ids and names."""
     human = any(turn.role is Role.USER for turn in turns)
-    own: dict[str, list[int]] = defaultdict(list)
-    about: dict[str, set[int]] = defaultdict(set)
+    said: dict[str, list[str]] = defaultdict(list)
+    own, answers, mentions = (defaultdict[str, set[int]](set) for _ in range(3))
     others: dict[str, list[tuple[str, str]]] = defaultdict(list)
     names: dict[str, str] = {}
     last: dict[str, str] = {}
     for at, turn in enumerate(turns):
         known = people.by_id(turn.speaker_id)
         speaker = turn.speaker_id if known is None else known.id
-        mentioned: dict[str, int] = {}
-        for each in found_in(turn.text, people):
-            if each.person.id != speaker:
-                mentioned.setdefault(each.person.id, each.start)
-                names.setdefault(each.person.id, each.person.name)
         if turn.role is Role.USER or not human:
-            own[speaker].append(at)
+            said[speaker].append(without_ids(turn.text, people))
             names[speaker] = turn.name
             last[turn.session] = speaker
-            for person, start in mentioned.items():
-                others[person].append((turn.name, _from_sentence(turn.text, start)))
-        elif turn.session in last:
-            about[last[turn.session]].add(at)
-        for person in mentioned:
-            about[person].add(at)
-    spoke = sorted(own, key=lambda id_: -len(own[id_]))
+            own[speaker].add(at)
+        whose = last.get(turn.session, speaker)
+        answers[whose].add(at)
+        for person, words in _mentions(turn.text, people).items():
+            if person.id not in (speaker, whose):
+                names.setdefault(person.id, person.name)
+                others[person.id].append((turn.name, without_ids(" ".join(words), people)))
+                mentions[person.id].add(at)
+    spoke = sorted(said, key=lambda id_: -len(said[id_]))
     return [
         Speaker(
             id_,
             names[id_][:NAME_CHARS],
-            tuple(turns[at].text for at in own[id_]),
+            tuple(said[id_]),
             tuple(others[id_]),
             frozenset(own[id_]),
-            frozenset((*own[id_], *about[id_])),
+            frozenset(answers[id_] - own[id_]),
+            frozenset(mentions[id_]),
         )
-        for id_ in (*spoke, *(id_ for id_ in others if id_ not in own))
+        for id_ in (*spoke, *(id_ for id_ in others if id_ not in said))
     ]
 
 
-def in_batches(speakers: Sequence[Speaker]) -> list[list[Speaker]]:
-    """Speakers in batches of about one size, one call each: who spoke at one time is in one batch."""
+def in_batches(speakers: Sequence[Speaker], parts: int) -> list[list[Speaker]]:
+    """Speakers in batches of about one size: who spoke at one time is in one batch.
+
+    ``parts`` is how many calls read all turns: where several batches are needed anyway up to twice as many are made, so
+    that one call reads one.
+    """
     count = -(-len(speakers) // BATCH)
+    count = max(count, min(parts, 2 * count)) if count > 1 else count
     ordered = sorted(speakers, key=lambda each: min(each.turns))
     return [ordered[len(ordered) * at // count : len(ordered) * (at + 1) // count] for at in range(count)]
 
@@ -122,18 +135,20 @@ class DayWords:
     """
 
     def __init__(self, turns: Sequence[DayTurn], speakers: Sequence[Speaker], people: People) -> None:
-        texts = [turn.text for turn in turns]
-        self._language = language_of(" ".join(texts))
-        self._said = [self._features(text) for text in texts]
-        proper = {term for text in texts for word in _PROPER.findall(text) for term in terms(word, self._language)}
+        self.shown = [without_ids(turn.text, people) for turn in turns]
+        """The texts of the turns, with names in the place of ids."""
+        self._language = language_of(" ".join(self.shown))
+        self._said = [self._features(text) for text in self.shown]
+        proper = {term for text in self.shown for word in _PROPER.findall(text) for term in terms(word, self._language)}
         free = _common() - proper if self._language == ENGLISH else frozenset[str]()
         everybody = " ".join(name for person in people.everybody for name in (*person.names, *person.ids))
         self._free = free | frozenset(terms(everybody, self._language))
-        self._all = frozenset[object]().union(*(self._said[at] for each in speakers for at in each.turns))
+        self._all = frozenset[object]().union(*(self._said[at] for each in speakers for at in each.own | each.answers))
 
     def without_others(self, speaker: Speaker, text: str) -> str:
         """The sentences of a text that have no words of others alone."""
-        foreign = self._all.difference(self._free, *(self._said[at] for at in speaker.turns))
+        others = (self._features(words) for _, words in speaker.others)
+        foreign = self._all.difference(self._free, *(self._said[at] for at in speaker.own | speaker.answers), *others)
         return " ".join(each for each in sentences(text) if foreign.isdisjoint(self._features(each)))
 
     def _features(self, text: str) -> frozenset[object]:
@@ -148,15 +163,13 @@ def _common() -> frozenset[str]:
     return frozenset(terms(" ".join(words), ENGLISH))
 
 
-def _from_sentence(text: str, place: int) -> str:
-    """The text from the sentence on that has this place."""
-    end = 0
-    for each in sentences(text):
-        start = text.find(each, end)
-        end = start + len(each)
-        if end > place:
-            return text[start:]
-    return text
+def _mentions(text: str, people: People) -> dict[KnownPerson, list[str]]:
+    """Whom the text mentions, each with the sentences that do."""
+    found: dict[KnownPerson, list[str]] = {}
+    for sentence in sentences(text):
+        for person in {each.person for each in found_in(sentence, people)}:
+            found.setdefault(person, []).append(sentence)
+    return found
 
 
 def _quote(name: str, words: str) -> str:
