@@ -23,17 +23,27 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.lives import period
+from benchmarks.lives import TURNS, period
 from memforest_core.client.api import MemForest
+from memforest_core.models.accounting import ListPrices
+from memforest_core.models.calls import CHAT_STEPS, Step
+from memforest_core.observe.records import CallFilter, CostBy
 from memforest_core.settings import load_settings
 
 TIMEOUT_S = 900.0
+WATTS = 4.26 * 1.185
+"""Of one busy virtual processor: the most of three clouds, times the most that their buildings add (Cloud Carbon
+Footprint's methodology)."""
+PRICED = ("gpt-5-nano", "gpt-5-mini", "gpt-4.1-mini", "claude-haiku-4-5")
+"""Models whose prices are in litellm's table."""
 MEASURED = (
     "one embedded node, all enqueued at once: CPU milliseconds a cell of this process (workers, embedding) and of"
     " Postgres; WAL bytes a turn; statements a cell as the driver sends them (rows that go one by one count as many);"
     " rows written a cell: inserted, updated and deleted, by Postgres' own counts; lock_waits: the share of samples of"
     " busy sessions of Postgres, one look each 20 ms, that waited for a lock; kept: rows, bytes of tables and of their"
-    " indexes, and bytes of the vector index's files (their holes not counted), a turn, at the end and without vacuum"
+    " indexes, and bytes of the vector index's files (their holes not counted), a turn, at the end and without vacuum;"
+    " watt_hours: WATTS times the CPU seconds of both; dollars: the model calls' tokens, of four characters each, by"
+    " litellm's prices"
 )
 
 
@@ -185,6 +195,7 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         "cells_a_second": round(cells / took, 1),
         "python_ms_a_cell": round(1_000 * used.python_s / cells, 1),
         "postgres_ms_a_cell": round(1_000 * used.postgres_s / cells, 1),
+        "watt_hours_a_thousand_turns": round(WATTS * (used.python_s + used.postgres_s) / 3.6 / turns, 4),
         "wal_bytes_a_turn": round(used.wal / turns),
         "rows_a_cell": round(used.rows / cells, 1),
         "statements_a_cell": round(sum(sent.by_kind.values()) / cells, 1),
@@ -223,7 +234,16 @@ def with_model(directory: Path, owners: int, sessions: int, seed: int) -> tuple[
         llm = {"model": "openai/test-model", "api_base": url, "api_key": "test"}
         row, cells, sent = measure(directory, owners, sessions, seed, llm=llm)
         requested = httpx.post(url.removesuffix("/v1") + "/control", json={}, timeout=TIMEOUT_S).raise_for_status()
-        return row | {"model_calls": requested.json()["requests"]}, cells, sent
+        calls = requested.json()["requests"]
+        with MemForest.embedded(directory, load_settings(llm=llm)) as memory:
+            costs = memory.services.inspection.costs(memory.tenant, CostBy.STEP, CallFilter())
+    spent, turns = [each.spent for each in costs.rows if each.name in CHAT_STEPS], owners * sessions * TURNS
+    tokens = sum(each.prompt_tokens for each in spent), sum(each.completion_tokens for each in spent)
+    prices = {name: ListPrices({}, frozenset()).cost_usd(Step.EXTRACT, name, *tokens) or 0.0 for name in PRICED}
+    priced: Row = {
+        f"dollars_a_thousand_turns:{name}": round(1_000 * price / turns, 4) for name, price in prices.items()
+    }
+    return row | {"model_calls": calls, "prompt_tokens": tokens[0], "answer_tokens": tokens[1]} | priced, cells, sent
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
 from memforest_core.cli.opener import ProgramOpener
+from memforest_core.cli.profile_run import profile_run
 from memforest_core.cli.toolkit.memory_opening import DATA, use_opener
 from memforest_core.cli.up import up
 from memforest_core.cli.worker_commands import flower, worker, worker_health
@@ -58,7 +59,7 @@ use_opener(ProgramOpener())
 
 db.app.command()(vacuum)
 COMMANDS: tuple[Any, ...] = (
-    *(demo, up, config, doctor, worker, worker_health, flower),
+    *(demo, up, config, doctor, worker, worker_health, flower, profile_run),
     *(*calendar.COMMANDS, *chat_context.COMMANDS, *window.COMMANDS, *profile.COMMANDS, *topics.COMMANDS),
     *(ingest, calibrate, recall, answer, timeline, status, top, metrics, cost, calls, tree),
     *(reading.sessions, reading.turns, reading.facts, reading.trees, reading.node, work.operations_app, work.audit_app),
@@ -75,7 +76,7 @@ PANELS = {
     "Change": "forget forget-words correct pin unpin policy merge export rematerialize",
     "Serve": "serve mcp hook keys webhooks tenants",
     "Operate": "status top metrics cost calls dead verify backup restore erasures index db worker worker-health flower"
-    " calibrate",
+    " calibrate profile-run",
 }
 """The commands in the order in which a user meets them; a panel of ``memforest --help`` each."""
 

@@ -105,7 +105,8 @@ class Indexer:
             return 0
         outcome = "done"
         try:
-            self._write(tenant, token, points, known)
+            with self.telemetry.span(STEP):
+                self._write(tenant, token, points, known)
         except StoreUnavailable as error:
             self._give_back(tenant, token, points, error)
             raise

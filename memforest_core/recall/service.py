@@ -43,6 +43,7 @@ from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visit_counter import VisitCounter, returned
 from memforest_core.settings import RecallSettings
+from memforest_core.work.telemetry import SILENT, Telemetry
 
 PATIENCE_S = 5.0
 """A recall that has waited so long goes on without a slot: a store that hangs delays other recalls by no more."""
@@ -93,6 +94,7 @@ class RecallService:
     redactor: Redactor = NOTHING
     """Masks questions, before a model sees them, as texts are masked before they are stored."""
     slots: Slots = field(default_factory=lambda: Slots(RecallSettings().at_once))
+    telemetry: Telemetry = SILENT
     _times: ModeTimes = field(default_factory=ModeTimes)
 
     @cached_property
@@ -131,7 +133,10 @@ class RecallService:
         needs a chat model when none is configured), StoreUnavailable.
         """
         question = None if question is None else cast(str, self.redactor.values(question, Counter()))
-        request = parse_request(self.settings, question, k, mode, options)
+        with self.telemetry.span("recall"):
+            return self._recall(tenant, owner, question, parse_request(self.settings, question, k, mode, options))
+
+    def _recall(self, tenant: TenantId, owner: str | None, question: str | None, request: Request) -> RecallResult:
         owners = owners_of(owner, request.owners)
         given = None if request.vector is None else checked_vector(request.vector, self.embedder.dimension)
         if request.sources:
@@ -284,6 +289,7 @@ class RecallService:
         """Record what the calls cost, for the only forest or for none; a failure does not hold back the evidence."""
         if not calls:
             return
+        self.telemetry.called(tenant, calls)
         try:
             self.store.record(tenant, scopes[0].forest.id if len(scopes) == 1 else None, calls)
         except StoreUnavailable:

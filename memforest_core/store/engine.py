@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
@@ -188,6 +188,11 @@ TROUBLED = {
     "58030": "Postgres can't read or write its files: look at its log and its volume",
 }
 """Errors that an operator has to fix, by SQL state; work succeeds afterwards."""
+
+
+def on_statement(engine: sa.Engine, sent: Callable[[], None]) -> None:
+    """Call ``sent`` before each statement, in its thread."""
+    event.listen(engine, "before_cursor_execute", lambda *_: sent())
 
 
 def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine:

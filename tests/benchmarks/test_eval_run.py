@@ -105,25 +105,45 @@ def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], firs
     assert json.loads((place / "out" / RESULT).read_text())["rows"] == repeated["rows"]
 
 
-def test_a_model_answers_from_what_was_delivered_on_the_same_memory(
+def test_two_models_answer_and_judge_in_the_columns_of_the_artifact_and_a_killed_run_goes_on(
     place: Path, options: list[str], first: dict[str, Any]
 ) -> None:
-    """Given a reader that quotes and a judge that is always content, then each question has its two verdicts."""
+    """Given a reader that quotes, a judge by its own server and a table that ends within a row, then each question of
+    each method has its answers and verdicts once, and nothing that has a verdict is requested twice."""
 
-    def replied(body: Mapping[str, Any]) -> str:
+    def quoted(body: Mapping[str, Any]) -> str:
+        return str(json.loads(body["messages"][1]["content"])["evidence"].splitlines()[1])
+
+    def judged(body: Mapping[str, Any]) -> str:
         document = json.loads(body["messages"][1]["content"])
-        quoted = str(document.get("evidence", "")).splitlines()
-        return quoted[1] if quoted else json.dumps({"reason": "fine", "verdict": "correct"})
+        return json.dumps({"reason": "read", "verdict": "correct" if ": " in document["answer"] else "wrong"})
 
-    out = place / "answers"
-    with ModelServer(answer=replied) as server:
-        model = {"model": "openai/reader", "api_base": server.url, "api_key": "test"}
-        wanted = ["--methods", "bm25_turns", "--limit", "2", "--answers", "2", "--conversations", "1"]
-        run(
-            command_line().parse_args([*wanted, *options[4:6], "--out", str(out)]),
-            load_settings(llm={"answer": model, "profile": model}),
-        )
+    out, samples = place / "answers", 2
+    wanted = ["--methods", "bm25_turns,memforest", "--limit", "2", "--answers", str(samples), "--conversations", "1"]
+    with ModelServer(answer=quoted) as reader, ModelServer(answer=judged) as judge:
+        llm = {
+            "answer": {"model": "openai/reader", "api_base": reader.url, "api_key": "test"},
+            "profile": {"model": "openai/judge", "api_base": judge.url, "api_key": "test"},
+        }
+
+        def evaluated_with(*more: str) -> None:
+            run(command_line().parse_args([*wanted, *options[4:6], "--out", str(out), *more]), load_settings(llm=llm))
+
+        evaluated_with()
+        content = (out / ANSWERS).read_text()
+        lines = content.splitlines(keepends=True)
+        (out / ANSWERS).write_text("".join(lines[:-1]) + lines[-1][:40])
+        evaluated_with("--resume")
+        resumed = len(lines), (out / ANSWERS).read_text() == content
+        models = [{one.body["model"] for one in each.requests} for each in (reader, judge)]
+        calls = [len(each.requests) for each in (reader, judge)]
+    named = "method,model_size,question_type,qid,question,gold_answer,answer_1,answer_2,judge_1,judge_2"
+    assert lines[0].rstrip() == named
+    assert resumed == (5, True)
+    assert models == [{"reader"}, {"judge"}]
+    assert calls == [samples * (4 + 1)] * 2
     assert json.loads((out / RESULT).read_text())["measured"]["ingest_kept"] is True
     rows = read(out / ANSWERS)
-    assert [len(row.samples) for row in rows] == [2, 2]
+    assert sorted(row.method for row in rows) == ["bm25_turns", "bm25_turns", "memforest", "memforest"]
+    assert all(row.model_size == "openai/reader" and len(row.samples) == samples for row in rows)
     assert all(sample.verdict is Verdict.CORRECT and ": " in sample.answer for row in rows for sample in row.samples)

@@ -18,6 +18,7 @@ from memforest_core.models.calls import Step
 from memforest_core.observe.watching import Watching, open_watching
 from memforest_core.settings import BrokerSettings, DatabaseSettings, Settings
 from memforest_core.store.schema import upgrade
+from memforest_core.work.telemetry import Telemetry
 from memforest_workers.worker import BackgroundWorker
 
 SERVICE_ROLE = "memforest_app"
@@ -36,8 +37,12 @@ class EmbeddedNode:
     _closed: bool = False
 
     @classmethod
-    def start(cls, path: Path, settings: Settings, concurrency: int) -> EmbeddedNode:
+    def start(
+        cls, path: Path, settings: Settings, concurrency: int, telemetry: Telemetry | None = None
+    ) -> EmbeddedNode:
         """Start everything in ``path``; the schema is upgraded by itself. All or nothing.
+
+        ``telemetry`` is given in place of metrics and traces of the settings.
 
         Raises DataDirectoryInUse, ServerFailed, InvalidSettings, and ModelRejected or ModelAuthFailed for a model that
         can't be called as it is set.
@@ -55,7 +60,7 @@ class EmbeddedNode:
             upgrade(local.database)
             watching = open_watching(local)
             undo.callback(watching.close)
-            services = open_services(local, telemetry=watching.telemetry, owns_index=True)
+            services = open_services(local, telemetry=telemetry or watching.telemetry, owns_index=True)
             undo.callback(services.close)
             services.check_models((Step.EXTRACT, Step.SUMMARIZE))
             worker = BackgroundWorker(services, servers.broker_url, concurrency)

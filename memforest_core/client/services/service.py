@@ -348,6 +348,7 @@ class Services:
             prompts=self.prompts,
             redactor=self.producer.acceptance.redactor,
             slots=Slots(self.settings.recall.at_once),
+            telemetry=self.telemetry,
         )
 
     visits = _part(VisitCounter, lambda own: VisitCounter(VisitStore(own.engine)))
