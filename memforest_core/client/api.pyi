@@ -340,8 +340,19 @@ class MemForest(MemForestClient):
         Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
         and the same; ForestFrozen, else as ``topic_context``."""
 
+    def topic_rate(
+        self, owner: str, topic: UUID | str, importance: float | None = None, *, useful: bool | None = None
+    ) -> Topic:
+        """Set how important a topic is, from 0 to 1, or move that by a feedback: a fifth of the way to 1 when it was
+        useful, to 0 when it was not.
+
+        From then on this counts instead of what its turns state, and accesses teach on top of it. Raises InvalidInput
+        unless exactly one of both is given, ForestFrozen, else as ``topic_context``."""
+
     def topic_stats(self, owner: str, topic: UUID | str) -> TopicStats:
-        """Counts of a topic: turns, facts, dates, accesses, what its texts take, and its points. No access.
+        """Counts of a topic: turns, facts, dates, accesses, what its texts take, how fast it fades, and its points.
+
+        No access.
 
         Raises as ``topic_context``."""
 

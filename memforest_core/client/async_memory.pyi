@@ -314,6 +314,7 @@ class AsyncLifecycle(Face[Lifecycle]):
         facts_max_age_days: float | None = None,
         digests_max_age_days: float | None = None,
         window_max_age_days: float | None = None,
+        faded_max_age_days: float | None = None,
         order: str = "age",
         actor: str,
     ) -> Policy:
@@ -321,7 +322,8 @@ class AsyncLifecycle(Face[Lifecycle]):
 
         None is no limit. ``max_age_days`` is the age of turns, ``facts_max_age_days`` of facts (since they were said
         last), ``digests_max_age_days`` of the calendar's digests (since the end of what they tell of),
-        ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
+        ``window_max_age_days`` of what windows hold (since it was put in or made), ``faded_max_age_days`` of topics
+        (since they became cold; what another topic has too stays): all that is older goes.
         ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
         that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
         visited for longest, then what was visited least, then the oldest, "relevance" what recent questions found
@@ -862,8 +864,19 @@ class AsyncMemForest(Face[MemForest]):
         Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
         and the same; ForestFrozen, else as ``topic_context``."""
 
+    async def topic_rate(
+        self, owner: str, topic: UUID | str, importance: float | None = None, *, useful: bool | None = None
+    ) -> Topic:
+        """Set how important a topic is, from 0 to 1, or move that by a feedback: a fifth of the way to 1 when it was
+        useful, to 0 when it was not.
+
+        From then on this counts instead of what its turns state, and accesses teach on top of it. Raises InvalidInput
+        unless exactly one of both is given, ForestFrozen, else as ``topic_context``."""
+
     async def topic_stats(self, owner: str, topic: UUID | str) -> TopicStats:
-        """Counts of a topic: turns, facts, dates, accesses, what its texts take, and its points. No access.
+        """Counts of a topic: turns, facts, dates, accesses, what its texts take, how fast it fades, and its points.
+
+        No access.
 
         Raises as ``topic_context``."""
 

@@ -221,6 +221,7 @@ class Lifecycle:
         facts_max_age_days: float | None = None,
         digests_max_age_days: float | None = None,
         window_max_age_days: float | None = None,
+        faded_max_age_days: float | None = None,
         order: str = "age",
         actor: str,
     ) -> Policy:
@@ -228,7 +229,8 @@ class Lifecycle:
 
         None is no limit. ``max_age_days`` is the age of turns, ``facts_max_age_days`` of facts (since they were said
         last), ``digests_max_age_days`` of the calendar's digests (since the end of what they tell of),
-        ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
+        ``window_max_age_days`` of what windows hold (since it was put in or made), ``faded_max_age_days`` of topics
+        (since they became cold; what another topic has too stays): all that is older goes.
         ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
         that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
         visited for longest, then what was visited least, then the oldest, "relevance" what recent questions found

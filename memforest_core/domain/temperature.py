@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID
 
 from memforest_core.errors import InvalidInput
@@ -61,6 +62,34 @@ class Decay:
         most = math.ceil(math.log2(max(1.0, self.longest_half_life_s / self.half_life_s)))
         doublings = min(accesses // self.accesses_per_doubling, most)
         return min(self.longest_half_life_s, math.ldexp(self.half_life_s, doublings))
+
+
+class MemoryKind(StrEnum):
+    """How well a topic is remembered, by how long its half-life is now."""
+
+    SHORT = "short"
+    """At the first half-life: it was accessed too rarely to double it."""
+    TRANSITIONING = "transitioning"
+    """Between the first and the longest one."""
+    LONG = "long"
+    """At the longest one."""
+
+
+def memory_kind(accesses: int, decay: Decay) -> MemoryKind:
+    """The kind of memory of a topic that was accessed so often."""
+    half_life = decay.half_life(accesses)
+    if half_life >= decay.longest_half_life_s:
+        return MemoryKind.LONG
+    return MemoryKind.SHORT if half_life <= decay.half_life_s else MemoryKind.TRANSITIONING
+
+
+FEEDBACK = 0.2
+"""The part of the distance to 1 or 0 by which one feedback moves an importance."""
+
+
+def rated(importance: float, useful: bool) -> float:
+    """An importance after a feedback, 0 to 1."""
+    return importance + FEEDBACK * ((1.0 if useful else 0.0) - importance)
 
 
 def learned_importance(stated: float, accesses: int, decay: Decay) -> float:

@@ -68,7 +68,9 @@ _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
 
 # The beginnings of the latest sessions, in the users' words: enough to tell their languages.
 _BEGINNINGS = sa.text("""
-    SELECT (SELECT string_agg(left(t.content, 100), E'\\n' ORDER BY t.ordinal) FROM memforest.turn t
+    SELECT (SELECT string_agg(left(coalesce(t.content, c.text), 100), E'\\n' ORDER BY t.ordinal) FROM memforest.turn t
+              LEFT JOIN memforest.cell c ON t.pack IS NOT NULL AND c.tenant_id = :t AND c.session_id = t.session_id
+                                        AND c.first_turn = t.ordinal
              WHERE t.tenant_id = :t AND t.session_id = s.session_id AND t.role = 'user' AND t.ordinal < 8) AS text
       FROM memforest.session s
      WHERE s.tenant_id = :t AND (CAST(:f AS uuid) IS NULL OR s.forest_id = :f)

@@ -592,6 +592,8 @@ class TopicSettings(Group):
     """Above ``max_topics``, topics with a lower priority become cold."""
     cooling: bool = True
     """Whether topics become cold at all; those that are cold are warmed when it is switched off."""
+    pack: bool = True
+    """Compress the turns of topics that become cold; what is compressed is unpacked when it is switched off."""
 
 
 class ProfileSettings(Group):

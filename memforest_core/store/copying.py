@@ -93,7 +93,9 @@ def _copied(table: sa.Table) -> list[sa.Column[Any]]:
 def blanks(name: str, *, but: Collection[str] = ()) -> dict[str, sa.ColumnClause[Any]]:
     """The columns of a table that hold words, and their values once these are erased; without the columns ``but``."""
     return {
-        each.name: sa.literal_column("NULL" if each.nullable else _BLANKS[each.type.python_type])
+        each.name: sa.literal_column(
+            each.info.get("blank") or ("NULL" if each.nullable else _BLANKS[each.type.python_type])
+        )
         for each in stored_table(name).c
         if each.info.get("personal") == m.WORDS["personal"] and each.name not in but
     }

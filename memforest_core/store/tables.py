@@ -282,6 +282,7 @@ class TurnRow(OfTenant, Base, table="turn"):
     __table_args__ = (
         UniqueConstraint("tenant_id", "session_id", "external_id"),
         _belongs_to("session", "session_id"),
+        CheckConstraint("(content IS NULL) = (pack IS NOT NULL)", name="text"),
         _index("ix_turn_pinned", "tenant_id", "session_id", "ordinal", where="pinned"),
     )
 
@@ -289,7 +290,8 @@ class TurnRow(OfTenant, Base, table="turn"):
     ordinal: Mapped[int] = mapped_column(primary_key=True)
     external_id: Mapped[Name]
     role: Mapped[Code]
-    content: Mapped[Words]
+    content: Mapped[str | None] = mapped_column(info=WORDS | {"blank": "''"})
+    """None while it is in a pack: ``store/packs.py`` reads both."""
     occurred_at: Mapped[datetime]
     dated: Mapped[bool]
     speaker_id: Mapped[Words]
@@ -301,6 +303,25 @@ class TurnRow(OfTenant, Base, table="turn"):
     """No policy takes it, nor a fact that rests on it."""
     utc_offset: Mapped[int | None] = mapped_column(SmallInteger)
     """Minutes by which the sender's clock was ahead of UTC; null where it is that of the forest's time zone."""
+    pack: Mapped[int | None] = mapped_column(info=NOT_COPIED)
+    """The row of ``turn_pack`` that has its text; no key, because an index would take what packing saves."""
+    is_question: Mapped[bool | None] = mapped_column(info=NOT_COPIED)
+    """Of a packed turn: its text ends with a question mark."""
+
+
+class TurnPack(OfTenant, Base, table="turn_pack"):
+    """The texts of turns of a topic that became cold, compressed together. Copies and bundles have them unpacked."""
+
+    __table_args__ = (_index("ix_turn_pack_topic", "tenant_id", "forest_id", "tree_id"),)
+
+    pack: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    forest_id: Mapped[UUID]
+    tree_id: Mapped[UUID]
+    """The topic's, which may be gone."""
+    texts: Mapped[bytes] = mapped_column(info=WORDS)
+    turns: Mapped[int]
+    text_bytes: Mapped[int]
+    """Of the texts in UTF-8."""
 
 
 class Cell(OfTenant, Work, Base, table="cell"):
@@ -466,6 +487,8 @@ class Tree(OfTenant, Base, table="tree"):
     """How refresh made the title; None for one that it did not make, which it leaves alone."""
     tags: Mapped[Words | None]
     """The tags that a user gave a scene, a line each."""
+    rated: Mapped[int | None] = mapped_column(SmallInteger)
+    """Its importance as a user set or moved it, in thousandths; no word is part of it, so it stays with the scene."""
     cold_at: Mapped[datetime | None] = mapped_column(info=NOT_EXPORTED)
     """Since when a scene's facts are out of the vector index; None while it is hot."""
     begun_at: Mapped[datetime | None]
@@ -818,6 +841,7 @@ class RetentionPolicy(OfTenant, Base, table="retention_policy"):
     facts_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     digests_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     window_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
+    faded_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     first_out: Mapped[Code] = mapped_column(server_default="age")
     """What goes first of what is too much."""
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)

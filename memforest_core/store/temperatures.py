@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId, TreeId
 from memforest_core.store import tables as m
+from memforest_core.store.packs import of_topics, unpack
 from memforest_core.store.rows import among
 from memforest_core.store.trees import NEXT_VERSION, lock_trees
 
@@ -78,6 +79,8 @@ def set_temperature(connection: sa.Connection, tenant: TenantId, trees: Sequence
     mine = (r.tenant_id == tenant, among(r.tree_id, trees), r.cold_at.is_(None) if cold else r.cold_at.is_not(None))
     since = sa.func.clock_timestamp() if cold else None
     connection.execute(sa.update(r).where(*mine).values(cold_at=since))
+    if not cold:
+        unpack(connection, tenant, of_topics(trees))
     return _turn(connection, tenant, connection.execute(_WANTED, {"t": tenant, "trees": list(trees)}).all())
 
 

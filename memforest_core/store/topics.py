@@ -29,7 +29,8 @@ def described(picked: str) -> str:
     states that states nothing."""
     return f"""
         SELECT r.*, s.text AS summary, coalesce(v.visits, 0) AS visits, v.last_visit_at,
-               said.turns, said.first, said.last, coalesce(said.stated, CAST(:importance AS float8)) AS stated,
+               said.turns, said.first, said.last,
+               coalesce(CAST(r.rated AS float8) / 1000, said.stated, CAST(:importance AS float8)) AS stated,
                learned.at AS learned_at, clock_timestamp() AS now
           FROM ({picked}) r
           LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = r.root_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -87,14 +88,16 @@ def erase(pipeline: Stack, owner: str = "bob", **target: Any) -> Receipt:
 
 
 def texts_with(pipeline: Stack, phrase: str) -> list[str]:
-    """The tables any column of which contains a phrase, as text or as bytes."""
+    """The tables any column of which contains a phrase, as text, as bytes, or in a pack of turns."""
     inside = phrase.lower().encode().hex()
     every = " UNION ALL ".join(
         f"SELECT '{table}' FROM memforest.{table} r"
         f" WHERE lower(CAST(r AS text)) LIKE '%{phrase.lower()}%' OR CAST(r AS text) LIKE '%{inside}%'"
         for table in pipeline.counts()
     )
-    return sorted({str(row[0]) for row in pipeline.rows(every)})
+    packed = [bz2.decompress(bytes(row[0])) for row in pipeline.rows("SELECT texts FROM memforest.turn_pack")]
+    packs = ["turn_pack"] if any(phrase.lower() in pack.decode().lower() for pack in packed) else []
+    return sorted({*packs, *(str(row[0]) for row in pipeline.rows(every))})
 
 
 def payloads_with(pipeline: Stack, phrase: str) -> int:

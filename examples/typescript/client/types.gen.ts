@@ -688,6 +688,8 @@ export type LifecycleSetPolicyRequest = ({
     digests_max_age_days: unknown;
 } | {
     window_max_age_days: unknown;
+} | {
+    faded_max_age_days: unknown;
 }) & {
     owner?: string | null;
     max_age_days?: number | null;
@@ -697,6 +699,7 @@ export type LifecycleSetPolicyRequest = ({
     facts_max_age_days?: number | null;
     digests_max_age_days?: number | null;
     window_max_age_days?: number | null;
+    faded_max_age_days?: number | null;
     order?: 'age' | 'visits' | 'relevance' | 'centrality';
     actor?: string | null;
 };
@@ -747,6 +750,11 @@ export type MatchedTopic = {
     title: string;
     similarity: number;
 };
+
+/**
+ * How well a topic is remembered, by how long its half-life is now.
+ */
+export type MemoryKind = 'short' | 'transitioning' | 'long';
 
 /**
  * How firmly something is said.
@@ -1005,6 +1013,7 @@ export type Policy = {
     facts_max_age_days?: number | null;
     digests_max_age_days?: number | null;
     window_max_age_days?: number | null;
+    faded_max_age_days?: number | null;
     order?: Order;
     owner?: string | null;
     updated_at?: string | null;
@@ -1025,6 +1034,7 @@ export type Preview = {
     over_facts: number;
     over_bytes: number;
     pinned_facts: number;
+    faded?: Array<string>;
     aged_facts?: Array<string>;
     digests?: Array<string>;
     windows?: Array<string>;
@@ -1567,15 +1577,28 @@ export type TopicMergeRequest = {
     b: string;
 };
 
+export type TopicRateRequest = {
+    owner: string;
+    importance?: number | null;
+    useful?: boolean | null;
+};
+
 /**
  * Counts of one topic.
  */
 export type TopicStats = {
     topic: Topic;
     sessions: number;
+    active_turns: number;
+    compressed_turns: number;
     text_bytes: number;
     stored_bytes: number;
-    compressed_turns: number;
+    compression: number;
+    not_compressed: string;
+    half_life_s: number;
+    memory: MemoryKind;
+    has_summary: boolean;
+    inactive_s: number;
     points: number;
     points_cold: number;
     cold_since: string | null;
@@ -2989,6 +3012,33 @@ export type TopicTagResponses = {
 };
 
 export type TopicTagResponse = TopicTagResponses[keyof TopicTagResponses];
+
+export type TopicRateData = {
+    body: TopicRateRequest;
+    path: {
+        topic: string;
+    };
+    query?: never;
+    url: '/v1/topics/{topic}/importance';
+};
+
+export type TopicRateErrors = {
+    /**
+     * An error: look at its code.
+     */
+    default: Problem;
+};
+
+export type TopicRateError = TopicRateErrors[keyof TopicRateErrors];
+
+export type TopicRateResponses = {
+    /**
+     * Successful Response
+     */
+    200: Topic;
+};
+
+export type TopicRateResponse = TopicRateResponses[keyof TopicRateResponses];
 
 export type TopicMergeData = {
     body: TopicMergeRequest;

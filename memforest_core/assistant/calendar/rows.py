@@ -32,6 +32,7 @@ from memforest_core.domain.pages import plain
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m
+from memforest_core.store.packs import PACKED, Texts
 
 
 def _turns(columns: str, start: str, end: str) -> str:
@@ -78,7 +79,8 @@ _WORDS = sa.text(f"""
 
 _NEWEST = sa.text(f"""
     SELECT * FROM (
-        SELECT t.speaker_id, t.name, t.role, left(t.content, :chars) AS content, t.occurred_at, t.session_id, t.ordinal,
+        SELECT t.speaker_id, t.name, t.role, left(t.content, :chars) AS content, {PACKED},
+               t.occurred_at, t.session_id, t.ordinal,
                row_number() OVER (PARTITION BY t.speaker_id
                                   ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC) AS place
           FROM ({_turns("", ":start", ":end")}) d
@@ -143,9 +145,11 @@ class CalendarRows(PeopleRows):
     def turns(self, forest: ForestId, start: datetime, end: datetime, most: int, chars: int) -> list[DayTurn]:
         """The newest turns of each speaker in a time, at most ``most``, in order; so many characters of each."""
         rows = self._run(_NEWEST, f=forest, start=start, end=end, most=most, chars=chars).all()
+        texts = Texts()
         return [
-            DayTurn(row.speaker_id, row.name, Role(row.role), row.content, row.occurred_at, str(row.session_id))
+            DayTurn(row.speaker_id, row.name, Role(row.role), said[:chars], row.occurred_at, str(row.session_id))
             for row in rows
+            for said in [texts(row.content, row.packed)]
         ]
 
     def utc_days(self, forest: ForestId, start: datetime, end: datetime, most: int) -> list[date]:

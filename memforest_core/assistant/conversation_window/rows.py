@@ -26,8 +26,9 @@ from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m
+from memforest_core.store.packs import PACKED, Texts, packed_of
 from memforest_core.store.rows import among
-from memforest_core.store.turn_rows import turn_of
+from memforest_core.store.turn_rows import turns_of, whole_turns
 
 _HIGHEST = 2**63 - 1
 
@@ -104,9 +105,9 @@ _LATEST = sa.text("""
     """)
 
 # Of a fact the first place where it was said.
-_ITEMS = sa.text("""
+_ITEMS = sa.text(f"""
     SELECT i.fact_id, i.said_in = i.session_id AS own, x.text, x.superseded_at IS NOT NULL AS superseded,
-           t.name, t.content, said.external_id AS said_in, said.turn_ids, said.ordinal
+           t.name, t.content, {PACKED}, said.external_id AS said_in, said.turn_ids, said.ordinal
       FROM memforest.window_item i
       LEFT JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = i.fact_id
       LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = i.said_in AND t.ordinal = i.ordinal
@@ -123,7 +124,7 @@ _ITEMS = sa.text("""
             GROUP BY s.external_id) said
      WHERE i.tenant_id = :t AND i.session_id = :s AND (x.fact_id IS NOT NULL OR t.session_id IS NOT NULL)
      ORDER BY i.place DESC
-    """)
+    """)  # noqa: S608 - constants of this package
 
 _DROP_OLDEST = sa.text("""
     DELETE FROM memforest.window_item WHERE tenant_id = :t AND session_id = :s AND item_id IN (
@@ -157,14 +158,15 @@ class WindowRows(PeopleRows):
     def last_said(self, session: SessionId) -> str:
         """The words of the last turn of a user; empty when there is none."""
         t = m.TurnRow
-        own = sa.select(t.content).where(
+        own = sa.select(t.content, packed_of(t)).where(
             t.tenant_id == self._tenant,
             t.session_id == session,
             ~t.erased,
             t.role == Role.USER,
-            t.content.regexp_match(r"\S"),
+            t.content.regexp_match(r"\S") | t.pack.is_not(None),
         )
-        return self._db.scalar(own.order_by(t.ordinal.desc()).limit(1)) or ""
+        row = self._db.execute(own.order_by(t.ordinal.desc()).limit(1)).first()
+        return "" if row is None else Texts()(row.content, row.packed)
 
     def stored(self, session: SessionId) -> StoredSummary | None:
         """The summary that is stored of a session's first turns."""
@@ -206,8 +208,8 @@ class WindowRows(PeopleRows):
         """These turns and all from ``begin`` on, in order, but those without words."""
         t = m.TurnRow
         wanted = sa.or_(among(t.ordinal, ordinals), t.ordinal >= begin)
-        own = sa.select(t.__table__).where(t.tenant_id == self._tenant, t.session_id == session, ~t.erased, wanted)
-        return [turn_of(row) for row in self._db.execute(own.order_by(t.ordinal)).mappings()]
+        own = whole_turns().where(t.tenant_id == self._tenant, t.session_id == session, ~t.erased, wanted)
+        return turns_of(self._db.execute(own.order_by(t.ordinal)).mappings())
 
     def ids(self, session: SessionId, ordinals: Collection[int]) -> Mapping[int, str]:
         """The caller's ids of turns, by ordinal."""
@@ -219,11 +221,12 @@ class WindowRows(PeopleRows):
 
     def items(self, session: SessionId) -> list[HeldItem]:
         """A window's items with what they refer to, the one that was used last first."""
+        texts = Texts()
         return [
             HeldItem(
                 WindowPart(
                     kind=PartKind.ITEM,
-                    text=row.text if row.fact_id is not None else turn_line(row.name, row.content),
+                    text=row.text if row.fact_id is not None else turn_line(row.name, texts(row.content, row.packed)),
                     session_id=row.said_in,
                     turn_ids=tuple(row.turn_ids),
                     first=row.ordinal,

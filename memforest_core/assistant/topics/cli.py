@@ -88,9 +88,16 @@ def _show_stats(found: TopicStats) -> None:
     table = plain_table("", "")
     for name, value in {
         "sessions": found.sessions,
+        "importance": f"{found.topic.importance:.3f}",
+        "half-life": f"{found.half_life_s / 86_400:g} days",
+        "memory": found.memory.value,
+        "summary": "yes" if found.has_summary else "no",
+        "inactive": f"{found.inactive_s / 86_400:.1f} days",
+        "active turns": found.active_turns,
+        "compressed turns": found.compressed_turns,
         "text bytes": found.text_bytes,
         "stored bytes": found.stored_bytes,
-        "compressed turns": found.compressed_turns,
+        "compression": found.not_compressed or f"{found.compression:.0%}",
         "points": found.points,
         "cold points": found.points_cold,
         "cold since": minute(found.cold_since),
@@ -104,6 +111,8 @@ BOTH = (
     given_argument("a", "The topic's id.", "TOPIC"),
     given_argument("b", "The topic that becomes part of it.", "OTHER"),
 )
+RATING = given_argument("importance", "0 to 1. Or give a feedback instead.", "[IMPORTANCE]", float | None, None)
+USEFUL = given_option("useful", "Whether the topic was useful: moves its importance.", bool | None)
 TAGS = given_argument("tags", "The new tags. Without any, all tags are removed.", "[TAGS]...", list[str], [])
 TOPIC_TOKENS = given_option(
     "max_tokens", "Maximum tokens of all messages. Default: the setting topics.context_tokens.", int | None
@@ -125,6 +134,7 @@ TOPICS = (
     ),
     Command("stats", "Print a topic's counts: turns, dates, accesses, bytes, points.", _show_stats, (TOPIC, OWNER)),
     Command("tag", "Replace a topic's tags.", _show_topic, (TOPIC, OWNER, TAGS)),
+    Command("rate", "Set or move how important a topic is.", _show_topic, (TOPIC, RATING, OWNER, USEFUL)),
     Command("merge", "Merge two topics into one.", _show_topic, (*BOTH, OWNER)),
 )
 """Commands that only call a method and print what it returns."""

@@ -120,6 +120,7 @@ class TopicCooling:
             if rows.lock_forest(forest, wait=False) != "live":
                 return Changed()
             points = rows.set_temperature(topics, cold=False) + rows.warm_strays(forest, STRAYS)
+            rows.unpack_strays(forest, AT_ONCE, every=not self.settings.pack)
         return Changed(warmed=len(topics), points=points)
 
     @repeated
@@ -132,4 +133,6 @@ class TopicCooling:
             idle = [row for row in found if row.cold_at is None and idle_s(row) > self.settings.half_life_s]
             topics = self._chosen(rows, forest, idle)
             points = rows.set_temperature(topics, cold=True)
+            if self.settings.pack:
+                rows.pack(forest, topics)
         return Changed(cooled=len(topics), points=points)

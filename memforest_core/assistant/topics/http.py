@@ -10,5 +10,6 @@ ROUTES = (
     Route("topic_history", GET, "/topics/{topic}/turns", READ, service="topics"),
     Route("topic_stats", GET, "/topics/{topic}/stats", READ, service="topics"),
     Route("topic_tag", PUT, "/topics/{topic}/tags", WRITE, service="topics"),
+    Route("topic_rate", PUT, "/topics/{topic}/importance", WRITE, service="topics"),
     Route("topic_merge", POST, "/topics/merge", WRITE, service="topics"),
 )

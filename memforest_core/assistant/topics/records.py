@@ -9,6 +9,7 @@ from enum import StrEnum
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.ids import TreeId
 from memforest_core.domain.pages import Document
+from memforest_core.domain.temperature import MemoryKind
 from memforest_core.domain.turns import Turn
 
 
@@ -85,12 +86,25 @@ class TopicStats(Document):
     topic: Topic
     sessions: int
     """Sessions that its turns are of."""
+    active_turns: int
+    """Turns whose texts are stored one by one."""
+    compressed_turns: int
+    """Turns whose texts are compressed together, which happens when the topic becomes cold."""
     text_bytes: int
     """Of its turns' texts in UTF-8."""
     stored_bytes: int
-    """What Postgres stores for them, compressed where it compresses."""
-    compressed_turns: int
-    """Turns whose text Postgres has compressed: those of more than about 2,000 bytes, hot or cold."""
+    """What Postgres stores for them."""
+    compression: float
+    """The part of the bytes of the compressed turns that compressing saves, 0 to 1."""
+    not_compressed: str
+    """A sentence why no turn is compressed; empty when one is."""
+    half_life_s: float
+    """Seconds in which its priority halves, after its accesses."""
+    memory: MemoryKind
+    """Short while the half-life is the first one, long when it is the longest one, else transitioning."""
+    has_summary: bool
+    inactive_s: float
+    """Seconds since it was accessed or got something."""
     points: int
     """Facts and cells that say them, of which the vector index should have a point."""
     points_cold: int

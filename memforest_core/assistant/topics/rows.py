@@ -22,6 +22,7 @@ from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
+from memforest_core.store.packs import PACKED, Texts, of_no_cold_topic, pack, unpack
 from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import TOPIC, TURNS, described
@@ -70,7 +71,7 @@ _SAID = f"""FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id =
      CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id"""
 _HISTORY = sa.text(f"""
-    SELECT t.*, s.external_id AS session_external_id
+    SELECT t.*, {PACKED}, s.external_id AS session_external_id
       {_SAID}
      WHERE CAST(:moment AS timestamptz) IS NULL OR (t.occurred_at, t.session_id, t.ordinal)
            > (CAST(:moment AS timestamptz), CAST(:session AS uuid), CAST(:ordinal AS int))
@@ -84,14 +85,19 @@ _NEWEST = sa.text(f"""
 """)
 
 _STATS = sa.text(f"""
-    SELECT said.*, points.*
+    SELECT said.*, packs.*, points.*
       FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
      CROSS JOIN LATERAL (
         SELECT count(DISTINCT t.session_id) AS sessions,
+               count(*) FILTER (WHERE t.pack IS NULL) AS active_turns,
+               count(t.pack) AS compressed_turns,
                CAST(coalesce(sum(octet_length(t.content)), 0) AS bigint) AS text_bytes,
-               CAST(coalesce(sum(pg_column_size(t.content)), 0) AS bigint) AS stored_bytes,
-               count(*) FILTER (WHERE pg_column_compression(t.content) IS NOT NULL) AS compressed_turns
+               CAST(coalesce(sum(pg_column_size(t.content)), 0) AS bigint) AS stored_bytes
           FROM {TURNS}) said
+     CROSS JOIN LATERAL (
+        SELECT CAST(coalesce(sum(k.text_bytes), 0) AS bigint) AS unpacked_bytes,
+               CAST(coalesce(sum(octet_length(k.texts)), 0) AS bigint) AS packed_bytes
+          FROM memforest.turn_pack k WHERE k.tenant_id = :t AND k.pack IN (SELECT t.pack FROM {TURNS})) packs
      CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE NOT i.cold) AS points, count(*) FILTER (WHERE i.cold) AS points_cold
           FROM (SELECT p.payload_id AS id FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
@@ -124,7 +130,8 @@ _RESTLESS = sa.text("""
             OR EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
                           AND r.kind = 'scene' AND r.state = 'active' AND r.cold_at IS NOT NULL)
             OR EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = f.forest_id
-                          AND i.cold))
+                          AND i.cold)
+            OR EXISTS (SELECT 1 FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id))
      ORDER BY f.forest_id LIMIT :n
 """)
 
@@ -182,11 +189,17 @@ class TopicRows(ReduceRows):
     def newest_turns(self, forest: ForestId, tree: UUID, chars: int, limit: int) -> list[TopicTurn]:
         """A topic's last turns, the newest first, each cut to so many characters."""
         found = self._run(_NEWEST, f=forest, tree=tree, chars=chars, n=limit)
-        return [topic_turn(row) for row in found]
+        texts = Texts()
+        return [topic_turn(row, texts) for row in found]
 
     def stats(self, forest: ForestId, tree: UUID) -> Row:
         """Counts of a topic's turns and points."""
         return self._run(_STATS, f=forest, tree=tree).one()
+
+    def rate(self, tree: UUID, importance: float) -> None:
+        """Store how important a user says that a topic is. The caller holds the forest's lock."""
+        own = sa.update(m.Tree).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
+        self._db.execute(own.values(rated=round(1_000 * importance)))
 
     def visit(self, forest: ForestId, tree: UUID) -> None:
         """Count one access of a topic."""
@@ -217,6 +230,15 @@ class TopicRows(ReduceRows):
         """Make topics cold or hot; how many points that changes. The caller holds the forest's lock."""
         return set_temperature(self._db, self._tenant, trees, cold=cold)
 
+    def pack(self, forest: ForestId, topics: Sequence[TreeId]) -> int:
+        """Pack the turns of cold topics; how many turns. The caller holds the forest's lock."""
+        return pack(self._db, self._tenant, forest, topics)
+
+    def unpack_strays(self, forest: ForestId, most: int, *, every: bool) -> int:
+        """Unpack packs that no cold topic has any more, or ``every`` one, at most so many; how many turns."""
+        which = m.TurnPack.forest_id == forest if every else of_no_cold_topic(forest)
+        return unpack(self._db, self._tenant, which, most)
+
     def warm_strays(self, forest: ForestId, limit: int) -> int:
         """Write points again that no cold topic has any more; how many. The caller holds the forest's lock."""
         return warm_strays(self._db, self._tenant, forest, limit)
@@ -236,9 +258,9 @@ class TopicRows(ReduceRows):
         return {TreeId(row.tree_id): row for row in found}
 
 
-def topic_turn(row: Row) -> TopicTurn:
+def topic_turn(row: Row, texts: Texts) -> TopicTurn:
     """A turn from its row, with the session's id."""
-    turn: Turn = turn_of(row._mapping)
+    turn: Turn = turn_of(row._mapping, texts)
     return TopicTurn(row.session_external_id, turn)
 
 

@@ -24,7 +24,7 @@ from memforest_core.store.copying import adding, columns_of, given_to, in_column
 from memforest_core.store.engine import is_same_database, set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.rows import TenantRows, among, record_of, seconds_from_now
-from memforest_core.store.turn_rows import row_of, turn_of
+from memforest_core.store.turn_rows import row_of, turns_of, whole_turns
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkState
 
@@ -110,8 +110,8 @@ class AcceptRows(TenantRows):
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
         t = m.TurnRow
-        rows = self._db.execute(sa.select(t.__table__).where(t.tenant_id == self._tenant, *where).order_by(t.ordinal))
-        return [turn_of(row) for row in rows.mappings()]
+        own = whole_turns().where(t.tenant_id == self._tenant, *where).order_by(t.ordinal)
+        return turns_of(self._db.execute(own).mappings())
 
     def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
         """Stored turns in order, from ordinal ``first``."""

@@ -22,7 +22,7 @@ from memforest_core.store.copying import adding, columns_of, given_rows, given_t
 from memforest_core.store.owners import people_of
 from memforest_core.store.rows import among, record_of, seconds_from_now
 from memforest_core.store.statements import to_document
-from memforest_core.store.turn_rows import turn_of
+from memforest_core.store.turn_rows import turns_of, whole_turns
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane, WorkState
 
@@ -104,8 +104,7 @@ class ExtractRows(VectorRows):
         session = SessionId(cells[0].session_id)
         f, s, t = m.Forest, m.Session, m.TurnRow
         wanted = (t.tenant_id == self._tenant, t.session_id == session, t.ordinal.between(first - CONTEXT_TURNS, last))
-        said = self._db.execute(sa.select(t.__table__).where(*wanted).order_by(t.ordinal))
-        turns = [turn_of(row) for row in said.mappings()]
+        turns = turns_of(self._db.execute(whole_turns().where(*wanted).order_by(t.ordinal)).mappings())
         place = self._db.execute(
             sa.select(f.forest_id, f.owner, f.time_zone, f.display_name, s.trace, s.note)
             .join(s, sa.and_(s.tenant_id == self._tenant, s.forest_id == f.forest_id))

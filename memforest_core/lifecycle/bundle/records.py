@@ -129,7 +129,7 @@ def _table(
         refs = _REFS.get(called, ()) if columns or identity is None else ()
         kind = ValueKind.TRUTH if called != each.name else each.kind
         full = f"{name}.{called}"
-        null = (each.null and called == each.name) or full in _LEFT_OUT
+        null = (each.null and called == each.name and full != "turn.content") or full in _LEFT_OUT
         columns.append(Column(called, kind, null, refs, _ONE_OF.get(full, ()), full in _VECTORS, each.name))
     for column, other in before.items():
         names = [each.name for each in columns]

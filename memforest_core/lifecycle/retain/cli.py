@@ -44,6 +44,7 @@ def set_(
     ] = None,
     digests_max_age_days: Annotated[float | None, option("Delete digests of days and weeks that are older.")] = None,
     window_max_age_days: Annotated[float | None, option("Delete what is in windows for longer.")] = None,
+    faded_max_age_days: Annotated[float | None, option("Delete topics that are cold for longer, with turns.")] = None,
     order: Annotated[
         Order,
         typer.Option(
@@ -66,6 +67,7 @@ def set_(
             facts_max_age_days=facts_max_age_days,
             digests_max_age_days=digests_max_age_days,
             window_max_age_days=window_max_age_days,
+            faded_max_age_days=faded_max_age_days,
             order=order,
             actor=actor_named(actor),
         )
@@ -118,7 +120,9 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
     if not found:
         console().print("There is no policy: nothing is forgotten.")
         return
-    table = plain_table("owner", "turns", "facts", "digests", "windows", "max facts", "max bytes", "a run", "order")
+    table = plain_table(
+        "owner", "turns", "facts", "digests", "windows", "topics", "max facts", "max bytes", "a run", "order"
+    )
     for policy in found:
         table.add_row(
             printable(policy.owner) if policy.owner is not None else "(all others)",
@@ -126,6 +130,7 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
             _days(policy.facts_max_age_days),
             _days(policy.digests_max_age_days),
             _days(policy.window_max_age_days),
+            _days(policy.faded_max_age_days),
             str(policy.max_facts or ""),
             str(policy.max_bytes or ""),
             f"{policy.fraction:.0%}",

@@ -19,6 +19,7 @@ DEFAULT_FRACTION = 0.1
 
 AGES: Mapping[str, str] = {
     "cutoff": "max_age_days",
+    "faded": "faded_max_age_days",
     "facts": "facts_max_age_days",
     "digests": "digests_max_age_days",
     "windows": "window_max_age_days",
@@ -48,6 +49,7 @@ class Phase(StrEnum):
     WINDOWS = "windows"
     WINDOW_ITEMS = "window_items"
     AGED = "aged"
+    FADED = "faded"
     AGED_FACTS = "aged_facts"
     PLANNING = "planning"
     WORDS = "words"
@@ -67,6 +69,7 @@ AGE_OF: Mapping[Phase, str] = {
     Phase.WINDOWS: "windows",
     Phase.WINDOW_ITEMS: "windows",
     Phase.AGED: "cutoff",
+    Phase.FADED: "faded",
     Phase.AGED_FACTS: "facts",
 }
 """What goes by its age, in this order, with its entry of ``AGES``. Digests and windows first: erasing removes those of
@@ -80,7 +83,8 @@ class Limits:
     ``max_age_days`` is counted from when something was said: turns go, with what was learned from them alone.
     ``facts_max_age_days`` is that of facts, counted from when a fact was said last; the turns stay.
     ``digests_max_age_days`` is counted from the end of a digest's span of time, ``window_max_age_days`` from
-    when a window's item was put in and its text compacted. ``max_bytes`` is the UTF-8 length of all turns and facts
+    when a window's item was put in and its text compacted, ``faded_max_age_days`` from when a topic became cold: its
+    turns and facts go that no other topic has. ``max_bytes`` is the UTF-8 length of all turns and facts
     together. ``fraction`` of its facts, and of its cells, is what one run may forget at most to get below the numbers,
     in the ``order``; what is too old goes whole.
     """
@@ -92,6 +96,7 @@ class Limits:
     facts_max_age_days: float | None = None
     digests_max_age_days: float | None = None
     window_max_age_days: float | None = None
+    faded_max_age_days: float | None = None
     order: Order = Order.AGE
 
     def ages(self) -> dict[str, float]:
@@ -169,6 +174,8 @@ class Preview:
     """How far the forest is over its budget once what is too old is gone."""
     pinned_facts: int
     """Pinned facts, which no policy removes."""
+    faded: tuple[CellId, ...] = ()
+    """Cells of topics that are cold for too long, besides those that are too old themselves."""
     aged_facts: tuple[FactId, ...] = ()
     """Facts that are too old, besides those that go with the cells."""
     digests: tuple[str, ...] = ()
@@ -193,8 +200,9 @@ def checked_limits(given: Limits, order: str = Order.AGE.value) -> Limits:
     """The limits of a policy in this order, its ages to the second. Raises InvalidInput."""
     if not given.ages() and given.max_facts is None and given.max_bytes is None:
         raise _invalid(
-            "A policy limits something: give max_age_days, max_facts or max_bytes, or the age of facts, digests or"
-            " windows (facts_max_age_days, digests_max_age_days, window_max_age_days), or clear the policy."
+            "A policy limits something: give max_age_days, max_facts or max_bytes, or the age of facts, digests,"
+            " windows or faded topics (facts_max_age_days, digests_max_age_days, window_max_age_days,"
+            " faded_max_age_days), or clear the policy."
         )
     if not _within(given.fraction, 0.0, 1.0) or given.fraction == 0.0:
         raise _invalid("fraction must be above 0 and at most 1: the share of a forest's facts that one run may forget.")

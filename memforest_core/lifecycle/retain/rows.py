@@ -54,6 +54,25 @@ def old_cells(forest: str, cutoff: str) -> str:
     """
 
 
+def faded_cells(forest: str, cutoff: str) -> str:
+    """Cells of a forest that topics have which are cold since before a timestamp, and that nothing else needs: no fact
+    and no turn of another topic, and nothing pinned."""
+    faded = f"(SELECT coalesce(bool_and(coalesce(r.cold_at < {cutoff}, false)), false) FROM memforest.tree r"
+    facts = "FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND"
+    fact = f"""{faded} JOIN memforest.placement b ON b.tenant_id = :t AND b.tree_id = r.tree_id
+                WHERE r.tenant_id = :t AND r.kind = 'scene' AND b.payload_id = o.fact_id)"""
+    turns = """FROM memforest.turn_topic w WHERE w.tenant_id = :t AND w.session_id = c.session_id
+                AND w.ordinal BETWEEN c.first_turn AND c.last_turn AND"""
+    turn = f"{faded} WHERE r.tenant_id = :t AND r.tree_id = w.tree_id)"
+    return f"""
+        SELECT c.* FROM memforest.cell c
+         WHERE c.tenant_id = :t AND c.forest_id = {forest} AND {_SETTLED}
+           AND (EXISTS (SELECT 1 {facts} {fact}) OR EXISTS (SELECT 1 {turns} {turn}))
+           AND NOT EXISTS (SELECT 1 {facts} NOT {fact}) AND NOT EXISTS (SELECT 1 {turns} NOT {turn})
+           AND {free_cell(forest)}
+    """
+
+
 def old_facts(forest: str, cutoff: str) -> str:
     """Facts of a forest that were said at no later timestamp, and nowhere in what is pinned."""
     return f"""
@@ -88,14 +107,18 @@ _ROWS = {
 _OLD: Mapping[Phase, Callable[[str, str], str]] = {
     **{phase: _old_rows(table, ended, free) for phase, (table, ended, _, free) in _ROWS.items()},
     Phase.AGED: old_cells,
+    Phase.FADED: faded_cells,
     Phase.AGED_FACTS: old_facts,
 }
 
 _FACT_BYTES = (
     "SELECT coalesce(sum(octet_length(x.text)), 0) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id"
 )
-_TURN_BYTES = """SELECT coalesce(sum(octet_length(t.content)), 0) FROM memforest.session s
-                   JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id
+_PACK = "LEFT JOIN memforest.turn_pack k ON k.tenant_id = :t AND k.pack = t.pack"
+# Packed turns have the mean of their pack, which is right in sum.
+_TURN_SIZE = "coalesce(octet_length(t.content), k.text_bytes / k.turns)"
+_TURN_BYTES = f"""SELECT coalesce(sum({_TURN_SIZE}), 0) FROM memforest.session s
+                   JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id {_PACK}
                   WHERE s.tenant_id = :t AND s.forest_id"""
 
 _NIL = "CAST('00000000-0000-0000-0000-000000000000' AS uuid)"
@@ -109,14 +132,14 @@ def _over_age() -> str:
         cutoff = f"{_moment('at')} - make_interval(secs => p.{age})"
         return f"CASE WHEN p.{age} IS NULL THEN false ELSE EXISTS ({_OLD[phase]('g.forest_id', cutoff)}) END"
 
-    return " OR ".join(map(exists, (Phase.AGED, Phase.AGED_FACTS, *_ROWS)))
+    return " OR ".join(map(exists, (Phase.AGED, Phase.FADED, Phase.AGED_FACTS, *_ROWS)))
 
 
 def _measuring(chosen: str) -> sa.TextClause:
     """Live forests, each with the policy that applies to it; what that does not limit is not counted."""
     return sa.text(f"""
-        SELECT g.forest_id, p.max_age_s, p.facts_max_age_s, p.digests_max_age_s, p.window_max_age_s, p.max_facts,
-               p.max_bytes, p.fraction, p.first_out,
+        SELECT g.forest_id, p.max_age_s, p.facts_max_age_s, p.digests_max_age_s, p.window_max_age_s,
+               p.faded_max_age_s, p.max_facts, p.max_bytes, p.fraction, p.first_out,
                CASE WHEN p.max_facts IS NOT NULL THEN
                     (SELECT count(*) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id = g.forest_id) END
                AS facts,
@@ -138,11 +161,13 @@ def _old(phase: Phase) -> str:
     return f"({_OLD[phase](':f', _moment(AGE_OF[phase]))}) d{since}"
 
 
+_FADED = f"""({faded_cells(":f", _moment("faded"))}) c
+     WHERE c.created_at <= :at AND NOT coalesce(c.time_end < {_moment("cutoff")}, false)"""
 _AGED = f"({old_cells(':f', _moment('cutoff'))}) c WHERE c.created_at <= :at"
 
 # What is too old counts as gone: cells with the facts that rest on nothing else, then facts.
 _WITH_AGED = f"""
-    WITH aged AS MATERIALIZED (SELECT c.* FROM {_AGED}),
+    WITH aged AS MATERIALIZED (SELECT c.* FROM {_AGED} UNION ALL SELECT c.* FROM {_FADED}),
     bared AS MATERIALIZED (
         SELECT DISTINCT o.fact_id FROM aged a JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = a.cell_id
          WHERE NOT EXISTS (SELECT 1 FROM memforest.occurrence x LEFT JOIN aged y ON y.cell_id = x.cell_id
@@ -272,9 +297,9 @@ def _least_cells(order: Order) -> sa.TextClause:
              WHERE {_BARE} AND {free_cell(":f")}
              ORDER BY place LIMIT :n) c
      CROSS JOIN LATERAL (
-           SELECT coalesce(sum(octet_length(CASE WHEN c.char_start IS NULL THEN t.content
-                      ELSE substr(t.content, c.char_start + 1, c.char_end - c.char_start) END)), 0) AS size
-             FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = c.session_id
+           SELECT coalesce(sum(CASE WHEN c.char_start IS NULL OR t.content IS NULL THEN {_TURN_SIZE}
+                      ELSE octet_length(substr(t.content, c.char_start + 1, c.char_end - c.char_start)) END), 0) AS size
+             FROM memforest.turn t {_PACK} WHERE t.tenant_id = :t AND t.session_id = c.session_id
               AND t.ordinal BETWEEN c.first_turn AND c.last_turn) words
      ORDER BY c.place
 """)
@@ -297,6 +322,7 @@ def _least_facts(order: Order) -> sa.TextClause:
 COUNTS: Mapping[Phase, sa.TextClause] = {
     **{phase: sa.text(f"SELECT count(*) FROM {_old(phase)}") for phase in _ROWS},
     Phase.AGED: sa.text(f"SELECT count(*) FROM {_AGED}"),
+    Phase.FADED: sa.text(f"SELECT count(*) FROM {_FADED}"),
     Phase.AGED_FACTS: sa.text(f"{_WITH_AGED} SELECT count(*) FROM faded"),
     Phase.WORDS: sa.text(f"SELECT count(*) FROM memforest.cell c WHERE {_bare('true')}"),
     Phase.FACTS: sa.text(
@@ -306,13 +332,16 @@ COUNTS: Mapping[Phase, sa.TextClause] = {
 """How much there is of each kind: what is too old, or (words and facts) what was there when the run began."""
 
 FIRST: Mapping[Phase, Mapping[Order, sa.TextClause]] = {
-    Phase.AGED: dict.fromkeys(
-        Order,
-        sa.text(f"""
-    SELECT c.cell_id AS id, octet_length(c.text) AS size FROM {_AGED}
+    **{
+        phase: dict.fromkeys(
+            Order,
+            sa.text(f"""
+    SELECT c.cell_id AS id, octet_length(c.text) AS size FROM {cells}
      ORDER BY c.time_end, c.cell_id LIMIT :n
 """),
-    ),
+        )
+        for phase, cells in {Phase.AGED: _AGED, Phase.FADED: _FADED}.items()
+    },
     Phase.AGED_FACTS: dict.fromkeys(
         Order,
         sa.text(f"""

@@ -52,12 +52,12 @@ NEXT: Mapping[Phase, Phase] = {Phase.WORDS: Phase.FACTS, Phase.FACTS: Phase.LEAV
 """What follows a phase that is no age."""
 
 COUNTS = (
-    *("forests", "digests", "windows", "window_items", "aged", "aged_facts", "over_facts", "over_bytes", "words"),
-    *("forgotten", "pinned_facts", "pinned_sessions", "pinned_turns"),
+    *("forests", "digests", "windows", "window_items", "aged", "faded", "aged_facts", "over_facts", "over_bytes"),
+    *("words", "forgotten", "pinned_facts", "pinned_sessions", "pinned_turns"),
 )
 """The counts of a receipt: forests that were over, what was too old (digests, compacted texts and items of windows,
-cells, facts besides theirs), facts and bytes over the budget, cells removed for their bytes, facts forgotten, and
-pinned facts, sessions and turns, which no policy removes."""
+cells, cells of faded topics, facts besides theirs), facts and bytes over the budget, cells removed for their bytes,
+facts forgotten, and pinned facts, sessions and turns, which no policy removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +189,7 @@ class Retention:
         facts_max_age_days: float | None = None,
         digests_max_age_days: float | None = None,
         window_max_age_days: float | None = None,
+        faded_max_age_days: float | None = None,
         order: str = "age",
         actor: str,
     ) -> Policy:
@@ -196,13 +197,14 @@ class Retention:
 
         None is no limit. ``max_age_days`` is the age of turns, ``facts_max_age_days`` of facts (since they were said
         last), ``digests_max_age_days`` of the calendar's digests (since the end of what they tell of),
-        ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
+        ``window_max_age_days`` of what windows hold (since it was put in or made), ``faded_max_age_days`` of topics
+        (since they became cold; what another topic has too stays): all that is older goes.
         ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
         that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
         visited for longest, then what was visited least, then the oldest, "relevance" what recent questions found
         least, itself or its neighbours in a tree, "centrality" what is connected least with other facts.
         """
-        ages = (facts_max_age_days, digests_max_age_days, window_max_age_days)
+        ages = (facts_max_age_days, digests_max_age_days, window_max_age_days, faded_max_age_days)
         limits = checked_limits(Limits(max_age_days, max_facts, max_bytes, fraction, *ages), order)
         actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
@@ -263,6 +265,7 @@ class Retention:
         ids = {phase: [leaf.id for leaf in leaves] for phase, leaves in plan.leaves.items()}
         return Preview(
             aged=tuple(map(CellId, ids.get(Phase.AGED, ()))),
+            faded=tuple(map(CellId, ids.get(Phase.FADED, ()))),
             words=tuple(map(CellId, ids[Phase.WORDS])),
             facts=tuple(map(FactId, ids[Phase.FACTS])),
             aged_facts=tuple(map(FactId, ids.get(Phase.AGED_FACTS, ()))),
@@ -364,7 +367,7 @@ class Retention:
                 rows.tasks.note(AuditEntry(actor, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
         for start in range(0, len(leaves), PART):
             part = [leaf.id for leaf in leaves[start : start + PART]]
-            if phase in (Phase.AGED, Phase.WORDS):
+            if phase in (Phase.AGED, Phase.FADED, Phase.WORDS):
                 removed += self._eraser.erase_cells(tenant, forest, [CellId(cell) for cell in part])
             else:
                 removed += self._eraser.erase_facts(tenant, forest, [FactId(fact) for fact in part])

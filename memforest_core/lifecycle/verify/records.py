@@ -32,6 +32,7 @@ class Check(StrEnum):
 
     TURNS = "turns", "session", "turns of a session are numbered from 0 without gaps, in cells, or blank if erased"
     CELLS = "cells", "cell", "cells cover all turns of their session once, in order"
+    PACKS = "packs", "turn_pack", "a pack has the texts of the turns that name it, and no other"
     SESSION_COUNTERS = "session_counters", "session", "sessions count their turns and cells", True
     WINDOWS = "windows", "cell", "a cell that waits for extraction can be claimed", True
     OUTCOMES = "outcomes", "cell", "an extracted cell says how that ended"

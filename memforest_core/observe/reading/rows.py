@@ -18,7 +18,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, speakers_of, visible
 from memforest_core.store.rows import among, record_of
 from memforest_core.store.statements import from_document
-from memforest_core.store.turn_rows import turn_of
+from memforest_core.store.turn_rows import turns_of, whole_turns
 
 Row = sa.Row[*tuple[Any, ...]]
 T = TypeVar("T")
@@ -96,8 +96,7 @@ class ReadingRows(ForestRows):
         if before is not None:
             where.append(m.TurnRow.ordinal < before)
         order = m.TurnRow.ordinal.desc() if newest else m.TurnRow.ordinal
-        found = self._db.execute(sa.select(*m.TurnRow.__table__.c).where(*where).order_by(order).limit(limit)).all()
-        turns = [turn_of(row._mapping) for row in found]
+        turns = turns_of(self._db.execute(whole_turns().where(*where).order_by(order).limit(limit)).mappings())
         return turns[::-1] if newest else turns
 
     def ordinal(self, session: SessionId, turn: str) -> int | None:

@@ -13,6 +13,7 @@ from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
 from memforest_core.recall.states import KnownChain, SourceTurn
 from memforest_core.store.owners import ForestRef, find_forest, speakers_of
+from memforest_core.store.packs import PACKED, Texts
 from memforest_core.store.statements import from_document
 
 _STATES = """
@@ -83,7 +84,7 @@ MENTIONS = sa.text(f"""
 
 SOURCES = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.name, t.occurred_at,
-           left(t.content, :chars) AS content
+           left(t.content, :chars) AS content, {PACKED}
       {WANTED_TURNS}
      CROSS JOIN LATERAL (
         SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
@@ -159,13 +160,14 @@ class TimelineRows:
             "ordinals": [ordinal for _, ordinal in wanted],
             "chars": chars,
         }
+        texts = Texts()
         return {
             (SessionId(row.session_id), row.ordinal): SourceTurn(
                 session_id=row.session_external_id,
                 turn_id=row.external_id,
                 speaker=row.name,
                 said_at=row.occurred_at.astimezone(UTC),
-                text=row.content,
+                text=texts(row.content, row.packed)[:chars],
             )
             for row in self._db.execute(SOURCES, values)
         }

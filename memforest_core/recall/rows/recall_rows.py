@@ -47,6 +47,7 @@ from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import literal
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef
+from memforest_core.store.packs import Texts
 from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.statements import from_document
 
@@ -198,11 +199,7 @@ class RecallRows:
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, str]]:
         """The contents of turns."""
-        return self._of_turns(
-            sql.TURN_TEXTS,
-            keys,
-            lambda rows: {(SessionId(session), ordinal): content for session, ordinal, content in rows},
-        )
+        return self._of_turns(sql.TURN_TEXTS, keys, _said)
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
         """The ``n`` leaves before and after each of these leaves in its tree."""
@@ -253,7 +250,8 @@ class RecallRows:
     def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
         """The last ``n`` turns of one of the caller's sessions, in order; none when it does not exist."""
         rows = self._by_ids(sql.LAST_TURNS, self.sessions(forest, [session_external_id]), n=n)
-        return [SaidTurn(name, content, said.astimezone(UTC)) for name, content, said in rows]
+        texts = Texts()
+        return [SaidTurn(name, texts(*said), at.astimezone(UTC)) for name, *said, at in rows]
 
     def _rows(self, statement: sa.TextClause, **values: object) -> Rows:
         return self.one(Read(statement, {"t": self._tenant, **values}, _as_they_are))
@@ -273,6 +271,11 @@ class RecallRows:
 
 def _as_they_are(rows: Rows) -> Rows:
     return rows
+
+
+def _said(rows: Rows) -> dict[TurnKey, str]:
+    texts = Texts()
+    return {(SessionId(session), ordinal): texts(*said) for session, ordinal, *said in rows}
 
 
 def _roots(rows: Rows) -> list[TreeRoot]:

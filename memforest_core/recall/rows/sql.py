@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.store.packs import PACKED, QUESTION
 
 # Without a moment to look back from, everything is known.
 _UNTIL = "CAST(:until AS timestamptz)"
@@ -66,7 +67,7 @@ LINKS_OF_CELLS = sa.text(f"""
          WHERE tenant_id = :t AND fact_id = o.fact_id AND {_KNOWN_WRONG.format("fact")} LIMIT 1) f ON true
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
      ORDER BY o.cell_id, o.item
-    """)  # noqa: S608 - constants of this package
+    """)  # noqa: S608 - constants of this package  # noqa: S608 - constants of this package
 
 FACT_HEADS = sa.text("""
     SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
@@ -163,11 +164,11 @@ TURNS = sa.text(f"""
 
 # Each cell as often as it has turns, with the root of its session's tree. A question may end with more than its mark:
 # closing quotes, a smiley.
-CELLS = sa.text("""
+CELLS = sa.text(f"""
     SELECT c.cell_id::text, c.session_id::text, c.first_turn, c.last_turn, c.char_start, c.char_end, c.placed,
            r.root_id::text, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
            t.occurred_at, t.dated, t.role, s.origin_owner, s.channel,
-           right(t.content, 8) ~ '[?\uff1f\u061f]\\W*$' AS is_question
+           coalesce(t.is_question, right(t.content, 8) ~ '{QUESTION}') AS is_question
       FROM memforest.cell c
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session
@@ -178,7 +179,7 @@ CELLS = sa.text("""
       LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
        AND t.ordinal BETWEEN c.first_turn AND c.last_turn
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f
-    """)
+    """)  # noqa: S608 - constants of this package
 
 METADATA = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.metadata, s.metadata AS of_session
@@ -201,7 +202,7 @@ SESSIONS_IN_CHANNELS = sa.text("""
      ORDER BY started_at DESC, session_id LIMIT :n
     """)
 
-TURN_TEXTS = sa.text(f"SELECT t.session_id, t.ordinal, t.content {WANTED_TURNS} WHERE NOT t.erased")
+TURN_TEXTS = sa.text(f"SELECT t.session_id, t.ordinal, t.content, {PACKED} {WANTED_TURNS} WHERE NOT t.erased")
 
 AROUND = sa.text("""
     SELECT w.id AS leaf, n.payload_id, n.side
@@ -289,11 +290,11 @@ TEXTS = sa.text("""
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-LAST_TURNS = sa.text("""
-    SELECT t.name, t.content, t.occurred_at
+LAST_TURNS = sa.text(f"""
+    SELECT t.name, t.content, {PACKED}, t.occurred_at
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
-        SELECT name, content, occurred_at, ordinal FROM memforest.turn
+        SELECT * FROM memforest.turn
          WHERE tenant_id = :t AND session_id = w.id AND NOT erased ORDER BY ordinal DESC LIMIT :n) t
      ORDER BY t.ordinal
-    """)
+    """)  # noqa: S608 - constants of this package

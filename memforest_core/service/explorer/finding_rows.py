@@ -7,7 +7,7 @@ No index finds words within texts under row security, so each statement reads a 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import FactId, TreeId
 from memforest_core.observe.reading.records import StoredOwner
 from memforest_core.store.owners import find_forest, speakers_of
+from memforest_core.store.packs import PACKED, Texts
 from memforest_core.store.rows import TenantRows, record_of
 
 SEARCHED_SESSIONS = 500
@@ -39,11 +40,13 @@ _RECENT = f"""
     )"""  # noqa: S608 - constants of this module
 _HEAD = f"""
     SELECT r.owner, r.external_id AS session, r.started_at, r.turn_count AS turns, coalesce(first.title, '') AS title,
-           coalesce(first.name, '') AS speaker, coalesce(left(first.content, {FIRST_CHARS}), '') AS words
+           coalesce(first.name, '') AS speaker,
+           coalesce(left(first.content, {FIRST_CHARS}), CASE WHEN first.packed IS NULL THEN '' END)
+           AS content, first.packed
       FROM recent r
-      LEFT JOIN LATERAL (SELECT name, content, metadata->>'title' AS title FROM memforest.turn
-                          WHERE tenant_id = :t AND session_id = r.session_id AND NOT erased
-                          ORDER BY ordinal LIMIT 1) first ON true"""  # noqa: S608 - constants of this module
+      LEFT JOIN LATERAL (SELECT t.name, t.content, {PACKED}, t.metadata->>'title' AS title FROM memforest.turn t
+                          WHERE t.tenant_id = :t AND t.session_id = r.session_id AND NOT t.erased
+                          ORDER BY t.ordinal LIMIT 1) first ON true"""  # noqa: S608 - constants of this module
 _NEWEST = sa.text(f"{_RECENT} {_HEAD} ORDER BY r.updated_at DESC, r.started_at DESC")
 _SESSIONS = sa.text(f"""{_RECENT} {_HEAD}
      WHERE concat_ws(' ', r.external_id, r.channel, first.title) ILIKE ALL (CAST(:patterns AS text[]))
@@ -90,10 +93,12 @@ _TOPICS = sa.text("""
       FROM memforest.tree r LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = r.root_id
      WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[]))""")
 _TURNS = sa.text(f"""{_RECENT}
-    SELECT r.owner, r.external_id AS session, t.external_id AS turn, t.name AS speaker, t.content AS text,
+    SELECT r.owner, r.external_id AS session, t.external_id AS turn, t.name AS speaker, t.content, {PACKED},
            t.occurred_at AS at
       FROM recent r JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = r.session_id
-     WHERE NOT t.erased AND t.content ILIKE ALL (CAST(:patterns AS text[]))
+     WHERE NOT t.erased AND (t.content ILIKE ALL (CAST(:patterns AS text[])) OR (t.pack IS NOT NULL AND EXISTS (
+           SELECT 1 FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = t.session_id
+              AND t.ordinal BETWEEN c.first_turn AND c.last_turn AND c.text ILIKE ALL (CAST(:patterns AS text[])))))
      ORDER BY t.occurred_at DESC LIMIT :limit""")  # noqa: S608 - constants of this module
 _FACTS = sa.text(f"""{_RECENT}
     SELECT owner, fact_id AS fact, text, mentioned_at AS at
@@ -187,12 +192,12 @@ class FindingRows(TenantRows):
     def newest(self, owners: Sequence[str] | None, most: int) -> Sequence[SessionHead]:
         """The sessions that were written to last."""
         found = self._run(_NEWEST, owners=owners, most=most)
-        return [record_of(SessionHead, row) for row in found]
+        return _heads(found)
 
     def begun(self, owner: str, sessions: Sequence[str]) -> Mapping[str, SessionHead]:
         """How these sessions of an owner begin, by their ids."""
         found = self._run(_BEGUN, owner=owner, sessions=list(sessions))
-        return {row.session: record_of(SessionHead, row) for row in found}
+        return {head.session: head for head in _heads(found)}
 
     def active(self, owners: Sequence[str] | None, limit: int) -> Sequence[StoredOwner]:
         """The owners of the newest sessions, the one that was written to last first."""
@@ -223,9 +228,18 @@ class FindingRows(TenantRows):
         given: dict[str, Any] = {"patterns": patterns, "owners": owners, "limit": limit}
         named = self._run(_OWNERS, **given)
         given["most"] = SEARCHED_SESSIONS
+        texts = Texts()
+        turns = [record_of(FoundText, row, text=texts(row.content, row.packed)) for row in self._run(_TURNS, **given)]
+        # Of a packed turn only its cell was searched, which has the words of its neighbours too.
+        turns = [turn for turn in turns if all(word.casefold() in turn.text.casefold() for word in words)]
         return Found(
             [(row.owner, row.name) for row in named],
-            [record_of(SessionHead, row) for row in self._run(_SESSIONS, **given)],
+            _heads(self._run(_SESSIONS, **given)),
             [record_of(FoundText, row) for row in self._run(_FACTS, **given)],
-            [record_of(FoundText, row) for row in self._run(_TURNS, **given)],
+            turns,
         )
+
+
+def _heads(rows: Iterable[sa.Row[*tuple[Any, ...]]]) -> list[SessionHead]:
+    texts = Texts()
+    return [record_of(SessionHead, row, words=texts(row.content, row.packed)[:FIRST_CHARS]) for row in rows]

@@ -16,6 +16,7 @@ from memforest_core.observe.reading.records import TreeNode
 from memforest_core.observe.reading.rows import ORDER, ReadingRows, spanning
 from memforest_core.store import tables as m
 from memforest_core.store.owners import known
+from memforest_core.store.packs import PACKED, Texts
 from memforest_core.store.rows import among
 
 SHOWN_CHARS = 240
@@ -31,7 +32,7 @@ _CELLS = sa.text("""
      ORDER BY c.ordinal
     """)
 
-_LEAVES = sa.text("""
+_LEAVES = sa.text(f"""
     WITH RECURSIVE below AS (
         SELECT node_id, level, payload_id, key_time, key_ordinal, key_item, key_id
           FROM memforest.node WHERE tenant_id = :t AND tree_id = :tree AND node_id = :node
@@ -48,7 +49,7 @@ _LEAVES = sa.text("""
           FROM leaf l JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = l.payload_id
     )
     SELECT l.node_id, f.fact_id, coalesce(f.text, c.text, '') AS text, s.external_id AS session,
-           t.external_id AS turn, t.ordinal, t.name, t.content, t.occurred_at
+           t.external_id AS turn, t.ordinal, t.name, t.content, {PACKED}, t.occurred_at
       FROM leaf l
       LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = l.payload_id
       LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = l.payload_id
@@ -56,23 +57,23 @@ _LEAVES = sa.text("""
       LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = d.session_id AND t.ordinal = d.ordinal
       LEFT JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = d.session_id
      ORDER BY l.key_time, l.key_ordinal, l.key_item, l.key_id, s.started_at, t.ordinal
-    """)
+    """)  # noqa: S608 - constants of this package
 
 
-_SAYING = sa.text("""
+_SAYING = sa.text(f"""
     SELECT DISTINCT s.external_id AS session, s.started_at, t.external_id AS turn, t.ordinal, t.name, t.content,
-           t.occurred_at
+           {PACKED}, t.occurred_at
       FROM memforest.occurrence o
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = o.session_id
       JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = o.session_id AND t.ordinal = ANY(o.turn_ordinals)
      WHERE o.tenant_id = :t AND o.fact_id = :fact
      ORDER BY s.started_at, s.external_id, t.ordinal LIMIT :most
-    """)
-_TURN = sa.text("""
-    SELECT s.external_id AS session, t.external_id AS turn, t.ordinal, t.name, t.content, t.occurred_at
+    """)  # noqa: S608 - constants of this package
+_TURN = sa.text(f"""
+    SELECT s.external_id AS session, t.external_id AS turn, t.ordinal, t.name, t.content, {PACKED}, t.occurred_at
       FROM memforest.session s JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id
      WHERE s.tenant_id = :t AND s.forest_id = :f AND s.external_id = :session AND t.external_id = :turn
-    """)
+    """)  # noqa: S608 - constants of this package
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +144,15 @@ class ExplorerRows(ReadingRows):
 
     def saying(self, fact: FactId, most: int) -> Sequence[SaidTurn]:
         """The turns that say a fact, in the order of sessions, at most so many."""
-        return [_said(row) for row in self._run(_SAYING, fact=fact, most=most)]
+        texts = Texts()
+        return [_said(row, texts) for row in self._run(_SAYING, fact=fact, most=most)]
 
     def turn(self, forest: ForestId, session: str, turn: str) -> SaidTurn:
         """One turn by the caller's ids. Raises NotFound."""
         row = self._run(_TURN, f=forest, session=session, turn=turn).first()
         if row is None:
             raise NotFound(f"Session {session!r:.80} has no turn {turn!r:.80}.")
-        return _said(row)
+        return _said(row, Texts())
 
     def cells(self, forest: ForestId, session: str, first: int, last: int) -> Sequence[SessionCell]:
         """The cells of a session that hold turns from one ordinal to another, in order."""
@@ -189,19 +191,21 @@ class ExplorerRows(ReadingRows):
         """The leaves below a node in the order of their keys, at most so many, each with its turns."""
         found: dict[NodeId, Leaf] = {}
         turns: dict[NodeId, list[SaidTurn]] = {}
+        texts = Texts()
         for row in self._run(_LEAVES, tree=tree, node=node, most=most):
             fact = None if row.fact_id is None else FactId(row.fact_id)
             found.setdefault(NodeId(row.node_id), Leaf(NodeId(row.node_id), fact, row.text, ()))
             if row.turn is not None:
-                turns.setdefault(NodeId(row.node_id), []).append(_said(row))
+                turns.setdefault(NodeId(row.node_id), []).append(_said(row, texts))
         return [Leaf(leaf.id, leaf.fact_id, leaf.text, tuple(turns.get(leaf.id, ()))) for leaf in found.values()]
 
     def _of_tree(self, tree: TreeId) -> sa.Select[*tuple[Any, ...]]:
         return self._nodes(SHOWN_CHARS).where(m.NodeRow.tree_id == tree)
 
 
-def _said(row: sa.Row[*tuple[Any, ...]]) -> SaidTurn:
-    return SaidTurn(row.session, row.turn, row.ordinal, row.name, row.content, row.occurred_at)
+def _said(row: sa.Row[*tuple[Any, ...]], texts: Texts) -> SaidTurn:
+    said = texts(row.content, row.packed)
+    return SaidTurn(row.session, row.turn, row.ordinal, row.name, said, row.occurred_at)
 
 
 def _drawn(row: sa.Row[*tuple[Any, ...]]) -> DrawnNode:

@@ -126,6 +126,7 @@ AGES = {
     "facts_max_age_days": "Delete facts not said for so many days",
     "digests_max_age_days": "Delete digests older than so many days",
     "window_max_age_days": "Delete window texts older than so many days",
+    "faded_max_age_days": "Delete topics that are cold for so many days",
 }
 """What a limit on age does, for the form."""
 SIZES = {"max_facts": "At most so many facts", "max_bytes": "At most so many bytes"}
@@ -189,6 +190,7 @@ def explained(limits: Limits) -> list[str]:
         "Facts that nobody has said for {:g} days are deleted; their turns stay.": limits.facts_max_age_days,
         "Digests of days that ended more than {:g} days ago are deleted.": limits.digests_max_age_days,
         "Window texts older than {:g} days are deleted.": limits.window_max_age_days,
+        "Topics that are cold for {:g} days are deleted.": limits.faded_max_age_days,
         f"An owner has at most {{:,}} facts: beyond that {at_once}.": limits.max_facts,
         f"An owner has at most {{:,}} bytes of turns and facts: beyond that {at_once}.": limits.max_bytes,
     }

@@ -93,13 +93,13 @@ _LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _DAYS: Schema = {"minimum": 1 / retention.DAY_S, "maximum": retention.LONGEST_AGE_DAYS}
 _ID: Schema = {"pattern": rf"^\s*-*([0-9a-fA-F]-*){{{SHORTEST_PREFIX},32}}\s*$"}
 _ONE_NAME = "owner session_id display_name about attribute entity scene before into speaker session outcome"
-_AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
+_AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days", "faded_max_age_days")
 _MERGES = ("merge", "merge_conflicts")
 _VALUES: Mapping[str, Schema] = {
     **dict.fromkeys(_ONE_NAME.split(), _NAME),
     **dict.fromkeys(["sessions", "exclude_sessions", "speakers", "lifecycle.forget.turns"], _NAMES),
     "question": _text(MAX_QUESTION_CHARS),
-    **dict.fromkeys(["max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days"], _DAYS),
+    **dict.fromkeys(_AGES, _DAYS),
     **dict.fromkeys(["limit", "last"], _whole(MAX_LIMIT)),
     **dict.fromkeys(
         [f"{name}.limit" for name in ("dead.list", "lifecycle.pins", "lifecycle.operations", "lifecycle.audit")],

@@ -12,11 +12,22 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.times import from_micros
-from memforest_core.lifecycle.bundle.records import CELL, SUMMARY, TABLES, VECTOR, BundleTable, Column, ForestHead, Row
+from memforest_core.lifecycle.bundle.records import (
+    CELL,
+    SUMMARY,
+    TABLES,
+    TURN,
+    VECTOR,
+    BundleTable,
+    Column,
+    ForestHead,
+    Row,
+)
 from memforest_core.store import tables as m
 from memforest_core.store.copying import ValueKind, of_forest, stored_table
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, known
+from memforest_core.store.packs import Texts, packed_of
 from memforest_core.store.rows import TenantRows
 from memforest_core.store.trees import micros
 from memforest_core.store.vectors import from_bytes, to_bytes, to_half
@@ -63,6 +74,8 @@ def reading(table: BundleTable, tenant: TenantId, forest: ForestId, model: str |
         else _read(stored.c[column.stored], table, column)
         for column in table.columns
     ]
+    if table is TURN:
+        columns += [packed_of(m.TurnRow)]
     order = _ORDER.get(table.name) or [each for each in stored.primary_key if each.name != "tenant_id"]
     statement = _of_forest(sa.select(*columns), table, tenant, forest).order_by(*order)
     if table is VECTOR:
@@ -119,9 +132,12 @@ _HALVES: Mapping[BundleTable, Sequence[str]] = {VECTOR: ("vector",), SUMMARY: ("
 """Vectors that the store has in half precision, and bundles in full."""
 
 
-def in_full(table: BundleTable, row: Row) -> Row:
-    """A row of the store with its vectors as a bundle has them."""
-    values = list(row)
+def in_full(table: BundleTable, row: sa.Row[Any], texts: Texts) -> Row:
+    """A row of the store with its vectors and its text as a bundle has them."""
+    values: list[Any] = list(row)
+    if table is TURN:
+        place, packed = table.at("content"), values.pop()
+        values[place] = texts(values[place], packed)
     for place in map(table.at, _HALVES.get(table, ())):
         value = values[place]
         values[place] = to_bytes(from_bytes(value)) if isinstance(value, bytes) else value
@@ -205,7 +221,8 @@ class ExportRows(TenantRows):
         statement = reading(table, self._tenant, self._forest, model)
         with self._db.execute(statement, execution_options=streaming) as rows:
             for some in rows.partitions(page):
-                yield [in_full(table, tuple(row)) for row in some]
+                texts = Texts()
+                yield [in_full(table, row, texts) for row in some]
 
     def summary_models(self) -> Sequence[str]:
         return self._db.scalars(_MODELS, self._values).all()

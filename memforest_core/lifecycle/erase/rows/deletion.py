@@ -267,7 +267,7 @@ _CACHES = ("extraction_cache", "summary_cache", "session_window", "window_item",
 _NAMES = (
     {name: f"{name}s" for name in (*CONTENT, "forest")}
     | {"node_summary": "summaries", "webhook_delivery": "deliveries", "retention_policy": "policies"}
-    | {"index_row": "points", **dict.fromkeys(_CACHES, "cached")}
+    | {"index_row": "points", "turn_pack": "packs", **dict.fromkeys(_CACHES, "cached")}
 )
 """The names under which rows are counted, by table; leaves are counted separately from other nodes."""
 

@@ -15,6 +15,7 @@ from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
 from memforest_core.lifecycle.erase.records import ItemKey, RemainingTurns, Scope, Target, TurnKey
 from memforest_core.store import tables as m
+from memforest_core.store.packs import of_sessions, unpack
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, TenantRows, among
 from memforest_core.store.statements import from_document
@@ -161,7 +162,7 @@ def _bounded(picked: str) -> sa.TextClause:
     return sa.text(f"""
         SELECT session_id, ordinal FROM (
             SELECT session_id, ordinal, row_number() OVER w AS place,
-                   sum(1 + 2 * (length(content) / {CELL_CHARS})) OVER w AS cost
+                   sum(1 + 2 * (coalesce(length(content), {CELL_CHARS}) / {CELL_CHARS})) OVER w AS cost
               FROM ({picked}) p WINDOW w AS (ORDER BY session_id, ordinal)) q
          WHERE cost <= :most OR place = 1 ORDER BY session_id, ordinal
     """)
@@ -302,6 +303,7 @@ class TargetRows(BatchRows):
     def lock_cells(self, turns: Sequence[TurnKey]) -> dict[CellId, RemainingTurns]:
         """Lock the sessions of these turns, then all cells that have any of them; their other turns, by cell."""
         self._turns(_LOCK_SESSIONS, turns)
+        unpack(self._db, self._tenant, of_sessions(sessions_of(turns)))
         self._turns(_LOCK_WINDOWS, turns)
         cells = self._turns(_LOCK_CELLS, turns).scalars().all()
         remaining: dict[UUID, list[tuple[int, str, str]]] = {cell: [] for cell in cells}

@@ -33,6 +33,7 @@ from memforest_core.lifecycle.merge.records import (
 from memforest_core.memtree import Key, Node
 from memforest_core.store import tables as m
 from memforest_core.store.copying import change_rows, columns_of, copy_forest_rows, copy_rows, given, literal, old
+from memforest_core.store.packs import of_sessions, unpack
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
 from memforest_core.store.statements import from_document
@@ -287,8 +288,10 @@ class ContentCopies(TenantRows):
     """Copies what was said and what was made of it, in one transaction of a tenant."""
 
     def lock_cells(self, source: ForestId) -> None:
-        """Keep workers from claiming or ending the extraction of a forest's cells until the transaction ends."""
+        """Keep workers from claiming or ending the extraction of a forest's cells until the transaction ends; its turns
+        have their texts then, and none is in a pack."""
         self._run(_HOLD_CELLS, f=source)
+        unpack(self._db, self._tenant, m.TurnPack.forest_id == source)
 
     def sessions(self, forest: ForestId) -> Sequence[StoredSession]:
         """All sessions of a forest, by the caller's id."""
@@ -317,6 +320,7 @@ class ContentCopies(TenantRows):
             return {}
         new = [plan.target for plan in plans]
         there = {row.session_id: row for row in self._run(_LOCK_SESSIONS, ids=new)}
+        unpack(self._db, self._tenant, of_sessions(new))
         differ = set(self._run(_DIFFER, old=[plan.source.id for plan in plans], new=new).scalars())
         return {
             plan.source.id: Overlap(row.turn_count, row.cell_count, plan.source.id in differ)

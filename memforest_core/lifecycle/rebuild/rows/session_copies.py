@@ -14,6 +14,7 @@ from memforest_core.index.rows import want_indexed
 from memforest_core.lifecycle.rebuild.records import Pair, Remaining
 from memforest_core.store import tables as m
 from memforest_core.store.copying import copy_forest_rows, copy_rows, given, old
+from memforest_core.store.packs import of_sessions, unpack
 from memforest_core.store.rows import FIRST, TenantRows
 from memforest_core.store.trees import bury_points
 
@@ -153,6 +154,7 @@ class SessionCopies(TenantRows):
         )
         if name is None:
             return Counter()
+        unpack(self._db, self._tenant, of_sessions([session]))
         new = session_id(pair.copy, name)
         by, ids = {"session_id": [session]}, {"session_id": [new]}
         statement = copy_rows("session", self._tenant, by, ids, {"forest_id": pair.copy})

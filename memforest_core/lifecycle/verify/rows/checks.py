@@ -37,6 +37,20 @@ INDEXED_NODES = f"""FROM {NODES_OF_TREES}
 TURN_SUMS = """LATERAL (SELECT count(*) AS turns, min(t.ordinal) AS lowest, max(t.ordinal) AS highest
     FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id) t"""
 
+# How long a packed turn is, by its cells; its text itself is compared with them where packs are checked.
+PACKED_CHARS = """(SELECT max(d.char_end) FROM memforest.cell d
+    WHERE d.tenant_id = :t AND d.session_id = t.session_id AND d.last_turn = t.ordinal)"""
+
+PACKS = f"""
+    SELECT coalesce(p.forest_id, said.forest_id) AS id, p.texts, p.turns, p.text_bytes, said.turn_keys, said.chars
+      FROM (SELECT t.pack, s.forest_id,
+                   array_agg((t.session_id, t.ordinal)::text ORDER BY t.session_id, t.ordinal) AS turn_keys,
+                   array_agg({PACKED_CHARS} ORDER BY t.session_id, t.ordinal) AS chars
+              FROM memforest.session s
+              JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND t.pack IS NOT NULL
+             WHERE {SESSIONS} GROUP BY t.pack, s.forest_id) said
+      FULL JOIN (SELECT * FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.{F}) p USING (pack, forest_id)"""
+
 LOWEST = f"({LOWEST_KEY.time}, {LOWEST_KEY.ordinal}, {LOWEST_KEY.item}, '')"
 KEY = "({0}.key_time, {0}.key_ordinal, {0}.key_item, {0}.key_id)"
 CELL_KEY = "(0, c.first_turn, coalesce(c.char_start, 0), replace(CAST(c.cell_id AS text), '-', ''))"
@@ -85,7 +99,9 @@ VIOLATIONS = {
     WITH placed AS (
         SELECT c.cell_id, c.session_id, c.forest_id, c.ordinal, c.first_turn, c.last_turn,
                coalesce(c.char_start, 0) AS char_start, c.char_end,
-               c.char_end IS NULL OR c.char_end = (SELECT length(t.content) FROM memforest.turn t
+               c.char_end IS NULL OR c.char_end = (SELECT coalesce(length(t.content), {
+        PACKED_CHARS
+    }) FROM memforest.turn t
                   WHERE t.tenant_id = :t AND t.session_id = c.session_id AND t.ordinal = c.last_turn) AS ends
           FROM memforest.cell c WHERE {CELLS}),
     ordered AS (

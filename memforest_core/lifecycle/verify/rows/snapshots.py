@@ -13,6 +13,7 @@ import sqlalchemy as sa
 import sqlalchemy.orm
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.errors import InvariantViolated
 from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS
@@ -25,6 +26,7 @@ from memforest_core.lifecycle.verify.rows.checks import (
     HELD,
     LEASED,
     NODES_OF_TREES,
+    PACKS,
     TREES,
     VIOLATIONS,
     F,
@@ -33,6 +35,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.copying import rows_below, stored_table
 from memforest_core.store.engine import tenant_transaction, unhurried
 from memforest_core.store.owners import lock_forests, visible
+from memforest_core.store.packs import unpacked
 from memforest_core.store.rows import FIRST, TenantRows
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
@@ -315,6 +318,8 @@ class SnapshotRows:
 
     def violations(self, check: Check) -> Iterator[Found]:
         """The violations of a check that rows alone decide; an item may break a promise in several ways."""
+        if check is Check.PACKS:
+            return filter(None, map(broken_pack, self._streamed(sa.text(PACKS))))
         return (Found(row.id, row.what) for row in self._streamed(sa.text(VIOLATIONS[check])))
 
     def stale_summaries(self, budget: int) -> Iterator[Found]:
@@ -338,6 +343,21 @@ def next_forests(engine: sa.Engine, tenant: TenantId, after: ForestId | None, li
     with tenant_transaction(engine, tenant) as connection:
         found = connection.scalars(sa.select(m.Forest.forest_id).where(*own).order_by(m.Forest.forest_id).limit(limit))
         return [ForestId(row) for row in found]
+
+
+def broken_pack(row: sa.Row[Any]) -> Found | None:
+    """How a pack is not what its turns need; None when it is. A row of ``PACKS``; its cells say how long a turn is."""
+    if row.texts is None or row.turn_keys is None:
+        return Found(row.id, "no_pack" if row.texts is None else "no_turn")
+    try:
+        texts = sorted(unpacked(row.texts), key=lambda text: (str(text[0]), text[1]))
+    except InvariantViolated:
+        return Found(row.id, "unreadable")
+    if [f"({session},{ordinal})" for session, ordinal, _ in texts] != row.turn_keys or len(texts) != row.turns:
+        return Found(row.id, "turns")
+    sizes = [(len(text), chars) for (_, _, text), chars in zip(texts, row.chars, strict=True)]
+    whole = sum(len(text.encode()) for _, _, text in texts) == row.text_bytes
+    return None if whole and all(chars in (None, size) for size, chars in sizes) else Found(row.id, "text")
 
 
 def stale(node: sa.Row[Any], budget: int) -> Found | None:
