@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.errors import ContentFault, StoreUnavailable
+from memforest_core.ingest.accept.redaction import NOTHING, Redactor
 from memforest_core.models.answer_reading import Shape
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, Checked, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
@@ -95,6 +96,8 @@ class CheckedCalls:
     engine: Engine
     open_chat: Callable[[], ChatModel] | None = None
     telemetry: Telemetry = SILENT
+    redactor: Redactor = NOTHING
+    """Masks a request before a model reads it."""
 
     @property
     def possible(self) -> bool:

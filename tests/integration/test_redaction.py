@@ -76,7 +76,7 @@ def test_no_way_in_stores_or_sends_a_secret(
     masking: tuple[Stack, ModelServer], servers: SessionServers, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Given a text with secrets on any way in, then rows, index, broker, models and logs have its marks alone; the
-    handle and the metric count them; a question with a secret is masked too."""
+    handle and the metric count them; questions and requests with a secret are masked too."""
     running, server = masking
     telemetry = PrometheusTelemetry()
     before = telemetry.registry.get_sample_value("memforest_masked_total", {"kind": "ticket"}) or 0.0
@@ -85,6 +85,8 @@ def test_no_way_in_stores_or_sends_a_secret(
         running.hurry()
         running.drive()
         running.memory.recall("bob", f"Whose card is {CARD}?")
+        running.memory.intent(f"Remember that my card is {CARD}.")
+        running.memory.forget("bob", f"my card {CARD}", dry_run=True)
 
     assert handle.accepted.redacted == COUNTS
     assert telemetry.registry.get_sample_value("memforest_masked_total", {"kind": "ticket"}) == before + 1.0

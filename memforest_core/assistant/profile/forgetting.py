@@ -275,6 +275,7 @@ class Forgetter:
             raise InvalidInput(f"Set turns to alone, all or none, not {turns!r:.40}.", code="invalid_turns")
         if not isinstance(words, str) or not words.strip() or len(words) > MAX_WORDS_CHARS:
             raise InvalidInput(f"Say what to forget in 1 to {MAX_WORDS_CHARS} characters.", code="invalid_words")
+        words = self.calls.redactor.masked(words)[0]
         made = Made.MODEL if self.calls.possible else Made.RULES
         with ProfileRows.opened(self.engine, tenant) as rows:
             forest = rows.find_forest(owner)

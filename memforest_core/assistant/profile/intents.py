@@ -160,7 +160,7 @@ class Intents:
             None if speaker is None else checked_name(speaker, "speaker"),
             None if addressees is None else _names(addressees),
         )
-        text = clean(text).strip()
+        text = self.calls.redactor.masked(clean(text).strip())[0]
         said = chat.said(text)[0]
         if not said or not self.calls.possible:
             return read_by_rules(text, chat)

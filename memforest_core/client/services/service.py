@@ -28,6 +28,7 @@ from memforest_core.index.index_opening import Maintenance, open_index, open_mai
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import VectorIndex
+from memforest_core.ingest.accept.redaction import Redactor
 from memforest_core.ingest.extract.extraction_prompt import fixed_part
 from memforest_core.ingest.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.ingest.extract.service import ExtractionService
@@ -126,8 +127,7 @@ class LifecycleParts:
         def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
             return self.erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
 
-        producer = self._all.producer
-        return Correction(self._engine, self._all.embedder, producer.wakeups, erase_fact, producer.acceptance.redactor)
+        return Correction(self._engine, self._all.embedder, self._all.producer.wakeups, erase_fact, self._all.redactor)
 
     @cached_property
     def merging(self) -> Merging:
@@ -204,6 +204,10 @@ class Services:
     def engine(self) -> Engine:
         return self.producer.engine
 
+    @property
+    def redactor(self) -> Redactor:
+        return self.producer.acceptance.redactor
+
     prompts = _part(Prompts, lambda own: open_prompts(own.settings.prompts))
     """The application's own instructions, read once. Raises InvalidSettings."""
     operations = _part(
@@ -215,7 +219,7 @@ class Services:
 
     lifecycle = _part(LifecycleParts, lambda own: LifecycleParts(own))
     _profile_chat = _part(
-        CheckedCalls, lambda own: CheckedCalls(own.engine, own._chat_for(Step.PROFILE), own.telemetry)
+        CheckedCalls, lambda own: CheckedCalls(own.engine, own._chat_for(Step.PROFILE), own.telemetry, own.redactor)
     )
 
     @cached_property
@@ -346,7 +350,7 @@ class Services:
             reranker=open_reranker(rerank, self.limits),
             visits=self.visits,
             prompts=self.prompts,
-            redactor=self.producer.acceptance.redactor,
+            redactor=self.redactor,
             slots=Slots(self.settings.recall.at_once),
             telemetry=self.telemetry,
         )

@@ -32,9 +32,10 @@ _KEYS = r"""
   | [sr]k_(?:live|test)_[A-Za-z0-9]{16,} | whsec_[A-Za-z0-9+/]{24,}                      # Stripe
   | npm_[A-Za-z0-9]{36} | pypi-[\w-]{60,} | SG\.[\w-]{16,}\.[\w-]{16,} | do[opr]_v1_[a-f0-9]{64} | dapi[a-f0-9]{32}
   | shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32} | \d{8,10}:AA[\w-]{33} | mf_[\w-]{20,}            # Shopify, Telegram, our own
+  | ATATT3[\w=-]{40,} | nvapi-[\w-]{40,} | hvs\.[\w-]{20,} | dckr_pat_[\w-]{20,} | AGE-SECRET-KEY-1[A-Z0-9]{40,}
   | eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*                                                   # JWT
 """
-_AWS = r"(?:(?:AKIA|ASIA)[A-Z0-9]{16}|(?i:secret(?:[ _-]?access)?[ _-]?key))[^A-Za-z0-9/+]{1,20}"
+_AWS = r"(?:(?:AKIA|ASIA)[A-Z0-9]{16}|(?i:secret)[\w -]{0,24}?)[^A-Za-z0-9/+]{1,20}(?![0-9a-f]{40}\b)"
 _BLOCK, _LINE = r"[A-Z0-9 ]{0,30}PRIVATE\ KEY(?:\ BLOCK)?-----", r"(?:\s|\\[nrt])"
 _LETTER = r"A-Za-z0-9_\u00c0-\u024f"
 _PATTERNS = {
@@ -50,13 +51,13 @@ _PATTERNS = {
     ),
     "email": (
         re.compile(
-            rf"(?<![{_LETTER}.+-])[{_LETTER}][{_LETTER}.+%'-]{{0,63}}@(?:[\w-]{{1,63}}\.(?=[^\W_]))++[^\W\d_]{{2,24}}+"
+            rf"(?<![{_LETTER}.+@-])[{_LETTER}][{_LETTER}.+%'-]{{0,63}}@(?:[\w-]{{1,63}}\.(?=[^\W_]))++[^\W\d_]{{2,24}}+"
             r"(?!\w)(?!:[\w/~])"  # not git@host:path
         ),
     ),
 }
 """Possessive where parts could be divided in several ways: any text costs about one pass."""
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}", re.ASCII)
+_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ \u00a0-]?[A-Za-z0-9]){11,30}", re.ASCII)
 _CARD = re.compile(
     r"(?<!\w)(?<!\d[.,])(?:\d{12,19}|\d{4}([ \u00a0.-])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?"
     r"|\d{4}([ \u00a0.-])\d{6}\2\d{4,5})(?!\w)",

@@ -31,6 +31,7 @@ use sk-{KEY}{KEY}, please => use [api key], please
 ghp_{KEY}{KEY[:16]} and github_pat_{KEY}_{KEY} => [api key] and [api key]
 glpat-{KEY}. xoxb-123456789012-{KEY} => [api key]. [api key]
 AKIAABCDEFGHIJKLMNOP:{KEY}{KEY} => [api key]:[api key]
+the AWS secret is {KEY}/{KEY[1:]}! => the AWS secret is [api key]!
 hf_{KEY}{KEY} AIza{KEY}{KEY[:15]} sk_live_{KEY} => [api key] [api key] [api key]
 eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0xx.{KEY} => [api key]
 -----BEGIN RSA PRIVATE KEY-----\\n{LINE}\\n{LINE}\\nab==\\n-----END RSA PRIVATE KEY-----\\n => [api key]\\n
@@ -57,6 +58,7 @@ a task-force of sk-learn users in sk-internationalization
 git clone git@github.com:ann/repo.git and npm i react@18.2.0
 4111 1111 1111 1112, 0800 1111 2222 3333, 1760000000000, 2024-05-12 10:15
 commit 587042d71ad09297bcf84ec9d25e242f6c3ddc56, sha256:0c8816bd35c57a2c68fee837d85ec15d
+my secret commit is 587042d71ad09297bcf84ec9d25e242f6c3ddc56, says @ann@mastodon.example
 DE89 3704 0044 0532 0130 01 is wrong, and so is XX89370400440532013000
 -----BEGIN PUBLIC KEY----- and what does -----BEGIN PRIVATE KEY----- mean?
 ISBN 978-3-16-148410-0 and 52.520008
