@@ -14,6 +14,7 @@ from memforest_core.assistant.calendar.day_speakers import (
     NAME_CHARS,
     DayWords,
     Speaker,
+    answered,
     in_batches,
     newest_of_each,
     speakers_of,
@@ -70,7 +71,8 @@ PERIOD_FRAME = """\
 The user message is a JSON document: "when" is the time that it is about, "about" the only person whom it is about, or
 empty for everybody, "so_far" what the diary says of its first part and may be empty, "then" the texts of what came
 after it, in order, each with its day, month or year. Write one text of all, at most {budget} characters long, the most
-recent first. What others said of a person stays marked with who said it. Invent nothing.
+recent first. What others said of a person stays marked with who said it, and so does what an assistant named, decided
+or planned. Invent nothing.
 """
 PERIOD_SYSTEM = f"""\
 You keep the diary of a conversation. It tells who did, said, planned and decided what, with names, places, numbers and
@@ -192,7 +194,7 @@ class Condenser:
         fits = model and all(len(each.text) + len(each.others) <= self.budget for each in whole)
         made = self._condensed(f"The digest of {days.first}", whole if fits else None, pick, write, model=model)
         read = len(numbers_read) if made.source is SummarySource.MODEL else len(turns)
-        return replace(made, left_out=total - read)
+        return replace(made, text=(*made.text, *answered(turns, self.budget)), left_out=total - read)
 
     def condense(
         self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, about: str = "", model: bool = True

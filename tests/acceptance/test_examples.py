@@ -56,11 +56,18 @@ def test_the_chatbot_remembers_across_runs(tmp_path: Path) -> None:
 
 
 def test_the_group_chat_knows_its_members(tmp_path: Path) -> None:
-    """Given ten days of three members, one of whom changed the nickname, then each has one profile with what is true
-    now, and a prompt for a channel has nothing of another one."""
+    """Given ten days of five members, one of whom changed the nickname, and commands in words, then each has one profile
+    with what is true now and a week of their own, and a prompt for a channel has nothing of another one."""
     shown = run("group_chat.py", "--data", tmp_path / "memory")
 
     profiles, _, prompts = shown.partition("# Prompt for")
+    commands, _, profiles = profiles.partition("# gruzilkin")
+    assert "Forgotten: Anneke lives in Utrecht." in commands and "moved to Annecy" in commands.partition("Sergey?")[2]
+    members = dict(zip(("gruz", "Florent", "mira", "Anneke", "Tolu"), profiles.split("\n# "), strict=True))
+    assert "Utrecht" not in profiles and '"she is allergic to peanuts"' in members["Tolu"].partition("The week")[0]
+    for word, whose in {"helmet": "Florent mira", "rope": "gruz", "ankle": "Florent", "waffles": "Anneke Tolu"}.items():
+        assert {name for name, text in members.items() if word in text.partition("The week")[2]} == {*whose.split()}
+    profiles = f"# gruzilkin{profiles}"
     assert "Annecy" in profiles and "Lyon" not in profiles
     assert "bakery" in profiles and "Pixel" in profiles
     assert "# gruzilkin" in profiles

@@ -164,6 +164,7 @@ def test_one_call_makes_the_day_of_all_speakers(seeded: Stack, model: Diary) -> 
     assert [(each.speaker_id, each.name, each.turns) for each in today.speakers] == [
         ("bob", "Bob", 3),
         ("ann", "Ann", 2),
+        ("assistant", "assistant", 1),
     ]
     assert today.text.splitlines()[0].startswith("Bob: Bob of day 1")
     assert (today.turns, today.new_turns, today.calls, today.source, today.model) == (

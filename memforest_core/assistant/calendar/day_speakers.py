@@ -16,6 +16,7 @@ from memforest_core.domain.people import KnownPerson, People, found_in, without_
 from memforest_core.domain.rendering import block, one_line, turn_line
 from memforest_core.domain.text import sentences, terms
 from memforest_core.domain.turns import Role
+from memforest_core.ingest.extract.offline.replies import informative, speaking
 
 BATCH = 25
 """Speakers that one call writes of: 25 texts of 300 characters are some 2,500 of the 4,096 tokens of an answer."""
@@ -38,7 +39,7 @@ class Speaker:
     texts: tuple[str, ...]
     """Of the own turns."""
     others: tuple[tuple[str, str], ...]
-    """Who else mentioned them, and the sentences that do."""
+    """Who else mentioned them, and the sentences that do; and what an assistant answered, without filler."""
     own: frozenset[int]
     answers: frozenset[int]
     """Turns of an assistant that follow the own ones."""
@@ -87,6 +88,8 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
             own[speaker].add(at)
         whose = last.get(turn.session, speaker)
         answers[whose].add(at)
+        if turn.role is Role.ASSISTANT and turn.session in last and human and (reply := informative(turn.text)):
+            others[whose].append((speaking(turn.name), reply))
         for person, words in _mentions(turn.text, people).items():
             if person.id not in (speaker, whose):
                 names.setdefault(person.id, person.name)
@@ -105,6 +108,18 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
         )
         for id_ in (*spoke, *(id_ for id_ in others if id_ not in said))
     ]
+
+
+def answered(turns: Sequence[DayTurn], budget: int) -> tuple[SpeakerDigest, ...]:
+    """What each assistant said to people on a day, without filler, picked by rules; nothing where no human spoke."""
+    said: dict[str, list[DayTurn]] = defaultdict(list)
+    for turn in turns if any(turn.role is Role.USER for turn in turns) else ():
+        if turn.role is Role.ASSISTANT:
+            said[turn.speaker_id].append(turn)
+    texts = {id_: summarize([informative(each.text) for each in own], budget) for id_, own in said.items()}
+    return tuple(
+        SpeakerDigest(id_, speaking(own[-1].name), texts[id_], len(own)) for id_, own in said.items() if texts[id_]
+    )
 
 
 def in_batches(speakers: Sequence[Speaker], parts: int) -> list[list[Speaker]]:

@@ -168,8 +168,9 @@ class DayDigest(Document):
     turns: int = 0
     """Turns of the day that have words, now."""
     speakers: tuple[SpeakerDigest, ...] = ()
-    """Human speakers, the one who spoke most first; all speakers of a day on which no human spoke; of one person's day
-    that person alone, also if others only mentioned them."""
+    """Human speakers, the one who spoke most first, and last assistants, where they said more than courtesy; all
+    speakers of a day on which no human spoke; of one person's day that person alone, also if others only mentioned
+    them."""
     source: str = ""
     """How it was made: by a "model", "joined" as the turns are, "extractive" by rules, or "degraded": by rules because
     the model failed. Empty when there is none: nothing was said, or it is not made yet."""

@@ -77,10 +77,12 @@ _WORDS = sa.text(f"""
      GROUP BY d.session_id, s.external_id ORDER BY s.external_id
     """)
 
+NOTE = "(note) "
 _NEWEST = sa.text(f"""
     SELECT * FROM (
         SELECT t.speaker_id, t.name, t.role, left(t.content, :chars) AS content, {PACKED},
                t.occurred_at, t.session_id, t.ordinal,
+               (SELECT s.note FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = t.session_id) AS note,
                row_number() OVER (PARTITION BY t.speaker_id
                                   ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC) AS place
           FROM ({_turns("", ":start", ":end")}) d
@@ -147,7 +149,11 @@ class CalendarRows(PeopleRows):
         rows = self._run(_NEWEST, f=forest, start=start, end=end, most=most, chars=chars).all()
         texts = Texts()
         return [
-            DayTurn(row.speaker_id, row.name, Role(row.role), said[:chars], row.occurred_at, str(row.session_id))
+            # A note is under the name of whom it is about, who did not say it.
+            DayTurn(
+                *(row.speaker_id, row.name, Role(row.role), NOTE * row.note + said[:chars], row.occurred_at),
+                str(row.session_id),
+            )
             for row in rows
             for said in [texts(row.content, row.packed)]
         ]

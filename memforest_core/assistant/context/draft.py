@@ -18,6 +18,7 @@ from memforest_core.assistant.context.records import (
     frame_tokens,
     header_tokens,
     line_tokens,
+    names_of,
 )
 from memforest_core.assistant.conversation_window.records import (
     LeftOut,
@@ -113,7 +114,7 @@ class Draft:
 
     def frame(self, section: Section) -> int:
         """Tokens of its tags."""
-        return frame_tokens(section, {Section.PROFILE: self.person.name, Section.WINDOW: self.session}.get(section, ""))
+        return frame_tokens(section, names_of(self.person.name, self.session).get(section, ""))
 
     def put(self, section: Section, parts: list[ContextPart], tokens: int, out: list[Omission]) -> None:
         """A section is done: its parts, the tokens of their lines, and what is left out of it."""

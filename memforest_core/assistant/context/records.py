@@ -135,10 +135,18 @@ def cut_to(text: str, tokens: int) -> str:
     return shown
 
 
+_NAMED = dict.fromkeys((Section.PROFILE, Section.WEEK, Section.TODAY), "about") | {Section.WINDOW: "session"}
+
+
+def names_of(about: str, session: str) -> dict[Section, str]:
+    """Whom or what each section is about: a person's, or the whole memory's profile and days, and a session."""
+    return {section: session if section is Section.WINDOW else about for section in _NAMED}
+
+
 def frame(section: Section, name: str) -> tuple[str, str]:
     """The lines before and after a section; ``name`` is whom or what it is about, or empty."""
     shown = escaped(one_line(name)).replace('"', "&quot;")
-    attribute = {Section.PROFILE: "about", Section.WINDOW: "session"}.get(section)
+    attribute = _NAMED.get(section)
     opening = f'<{section.value} {attribute}="{shown}">' if attribute and name else f"<{section.value}>"
     return opening, f"</{section.value}>"
 
@@ -279,4 +287,4 @@ class Context(Document):
 
     @property
     def _names(self) -> dict[Section, str]:
-        return {Section.PROFILE: self.about, Section.WINDOW: self.session_id}
+        return names_of(self.about, self.session_id)

@@ -39,6 +39,8 @@ VERSION = 4
 """Of what is stored: another one is stored elsewhere."""
 SHOWN_CHARS = 500
 """Of the sentence of a state are shown to the model."""
+FEW_CHANGES = 4
+"""With fewer lines that are new or ended since a model wrote, a context lists the new ones, and calls no model."""
 
 FRAME = """\
 The user message is a JSON document: "about" is the person's name, "states" are what is known to hold now, each with its
@@ -136,8 +138,8 @@ class Describer:
     ) -> tuple[Profile, int]:
         """The profile of what is known, and how many of its sentences, the first ones, a model wrote.
 
-        With ``every`` a model writes at most once in this time. Meanwhile sentences are those that it wrote last, as
-        far as they hold, then a list of what is new.
+        With ``every`` a model writes at most once in this time, and only once ``FEW_CHANGES`` have gathered. Meanwhile
+        sentences are those that it wrote last, as far as they hold, then a list of what is new.
         """
         plain = self._listed(known)
         if not known.states or not self.calls.possible:
@@ -151,7 +153,9 @@ class Describer:
         if stored is not None and stored.made_of == made_of:
             return _described(plain, stored.sentences, cached=True), len(stored.sentences)
         listed = (plain, 0) if stored is None or every is None else _as_far_as_valid(plain, stored)
-        if not write or (every is not None and stored is not None and now - stored.written_at < every):
+        changes = len(listed[0].sentences) - 2 * listed[1] + (0 if stored is None else len(stored.sentences))
+        early = every is not None and stored is not None and now - stored.written_at < every
+        if not write or early or (every and changes < FEW_CHANGES):
             return listed
 
         def check(answer: ProfileAnswer) -> tuple[ProfileSentence, ...]:
