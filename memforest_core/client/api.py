@@ -9,19 +9,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from memforest_core.assistant.topics.records import Match
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.client.producer import MemForestClient, completed
 from memforest_core.client.services.producer_services import Producer
 from memforest_core.client.services.service import Services, open_services
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.extras import needed
-from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.turns import checked_messages, checked_name
 from memforest_core.errors import IndexUnavailable
+from memforest_core.models.model_opening import BUILT_IN_EMBEDDINGS
 from memforest_core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from memforest_core.assistant.topics.matching import Matching
     from memforest_core.client.embedded.node import EmbeddedNode
 
 
@@ -96,8 +98,14 @@ class MemForest(MemForestClient):
         with ThreadPoolExecutor(min(8, max(1, len(questions)))) as pool:
             return list(pool.map(lambda pair: self.recall(pair[0], pair[1], k, mode), questions))
 
-    def _match(self, forest: ForestId, content: str) -> Match:
-        return self._services.topic_matcher.match(self._tenant, forest, content)
+    def _matching(self, owner: str, turn: TurnInput) -> Matching | None:
+        own, said = self._services.settings, checked_messages([turn])
+        wanted = own.topics.match_on_append
+        if not (own.embedding.model in BUILT_IN_EMBEDDINGS if wanted is None else wanted) or len(said) != 1:
+            return None
+        role, content = (str(said[0].get(name, "")) for name in ("role", "content"))
+        content, _ = self._producer.acceptance.redactor.masked(content)
+        return self._services.topic_matcher.begun(self._tenant, owner, role, content)
 
     def _release(self) -> None:
         if self._node is not None:

@@ -400,9 +400,9 @@ class AsyncMemForest(Face[MemForest]):
         ``close``, or ``wait`` "facts" or "summaries", the cell is closed instead and extracted at once; the next turn
         begins a new cell. The other arguments, and what is raised, are those of ``enqueue``.
 
-        With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
-        to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
-        ``MemForestClient`` has no models and never searches."""
+        The handle of a ``MemForest`` names the ``topic`` of the turn, which is stored with it (the setting
+        topics.match_on_append). A turn that a ``transaction`` carries, or a ``MemForestClient`` appends, is not
+        compared: workers find its topic."""
 
     async def calls(
         self,
@@ -837,8 +837,11 @@ class AsyncMemForest(Face[MemForest]):
         It is made again at most once in ``calendar.today_s`` seconds, and only if enough turns have come since:
         ``new_turns`` counts those that it does not tell of."""
 
-    async def topic_context(self, owner: str, topic: UUID | str, *, max_tokens: int | None = None) -> TopicContext:
-        """A topic for a prompt: its title and summary as a system message, then its turns in the order of time.
+    async def topic_context(
+        self, owner: str, topic: UUID | str = "current", *, max_tokens: int | None = None
+    ) -> TopicContext:
+        """A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
+        "current" topic, that of the owner's newest turn, unless another ``topic`` is named.
 
         The newest turns that fit ``max_tokens`` estimated tokens (the setting topics.context_tokens unless given) are
         there, without a gap; ``left_out`` says how many are not. Counts as an access, which warms a cold topic. Raises
@@ -853,13 +856,13 @@ class AsyncMemForest(Face[MemForest]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[TopicTurn]:
-        """The turns that say a topic's facts, in the order of time.
+        """All turns of a topic, of both sides, in the order of time.
 
         A cold topic's turns are there as well; without ``include_compressed`` it has none, and stays cold. Reading
         them counts as an access. ``limit`` and ``cursor`` as in ``topics``; raises as ``topic_context``."""
 
     async def topic_merge(self, owner: str, a: UUID | str, b: UUID | str) -> Topic:
-        """Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
+        """Make one topic of two: ``a`` takes the turns, facts and tags of ``b``, which ends. It is hot, and summarized.
 
         Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
         and the same; ForestFrozen, else as ``topic_context``."""
@@ -886,9 +889,10 @@ class AsyncMemForest(Face[MemForest]):
         They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``."""
 
     async def topics(self, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[Topic]:
-        """An owner's topics, the one that reaches furthest in time first.
+        """An owner's topics, the one with the newest turn first.
 
-        A topic is a scene of at least ``reduce.scene_min_facts`` facts. ``limit`` is the most items of one page, 1 to
+        Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
+        ``limit`` is the most items of one page, 1 to
         1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
         False. Raises InvalidInput, StoreUnavailable."""
 

@@ -25,10 +25,10 @@ class SessionHandle:
     _source: Any = field(compare=False, repr=False)
     """``MemForestClient`` or ``RemoteMemForest``."""
     topic: MatchedTopic | None = field(default=None, compare=False)
-    """The topic that an appended turn belongs to; None when nothing is near, or nobody looked: ``MemForest`` does with
-    the setting topics.match_on_append, a ``MemForestClient`` never."""
+    """The topic of an appended turn; None when nobody looked: ``MemForest`` does with the setting
+    topics.match_on_append, a ``MemForestClient`` never."""
     degraded: str = field(default="", compare=False)
-    """A sentence when the topic could not be looked for, or a note gives no alias."""
+    """A sentence when something was unavailable that finds the topic, or a note gives no alias."""
 
     def status(self) -> SessionProgress:
         """How far the session has come."""

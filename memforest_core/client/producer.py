@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial, update_wrapper
 from inspect import getattr_static, signature
-from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, get_type_hints
 
 from memforest_core.assistant.profile.persons import note_id, note_turn
 from memforest_core.assistant.topics.records import Match
 from memforest_core.client.handles import Operation, SessionHandle
 from memforest_core.client.route_table import ROUTES
 from memforest_core.client.services.producer_services import Producer, open_producer
-from memforest_core.domain.chat_messages import TurnInput, turn_fields
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
@@ -31,6 +31,9 @@ from memforest_core.work.jobs import Lane
 from memforest_core.work.messages import MAX_WAKEUPS
 from memforest_core.work.rows.dead_rows import DeadRows
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waited, waiting
+
+if TYPE_CHECKING:
+    from memforest_core.assistant.topics.matching import Matching
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -253,11 +256,12 @@ class MemForestClient:
         ``close``, or ``wait`` "facts" or "summaries", the cell is closed instead and extracted at once; the next turn
         begins a new cell. The other arguments, and what is raised, are those of ``enqueue``.
 
-        With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
-        to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
-        ``MemForestClient`` has no models and never searches.
+        The handle of a ``MemForest`` names the ``topic`` of the turn, which is stored with it (the setting
+        topics.match_on_append). A turn that a ``transaction`` carries, or a ``MemForestClient`` appends, is not
+        compared: workers find its topic.
         """
         _check_wait(wait, transaction)
+        matching = self._matching(owner, turn) if transaction is None else None
         closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
         with _timely(wait, timeout_s), self._producer.tracer.span("append", trace, session=str(session_id)) as own:
             accepted = self._producer.acceptance.enqueue(
@@ -273,18 +277,16 @@ class MemForestClient:
                 close=closes,
                 joined=transaction,
                 trace=own,
+                placing=None if matching is None else matching.place,
             )
         self._written.add(owner)
+        found = Match() if matching is None else matching.ended()
         yield from self._reached(owner, accepted.session, wait, timeout_s)
-        found = Match()
-        if self._settings.topics.match_on_append and transaction is None:
-            content = str(turn_fields(turn, "The turn").get("content", ""))
-            found = self._match(accepted.forest_id, self._producer.acceptance.redactor.masked(content)[0])
         return SessionHandle(owner, accepted.session, accepted, self, found.topic, found.degraded)
 
-    def _match(self, forest: ForestId, content: str) -> Match:
-        """The topic of a turn that is stored: none is looked for without models."""
-        return Match()
+    def _matching(self, owner: str, turn: TurnInput) -> Matching | None:
+        """What finds the topic of a turn: nothing does without models."""
+        return None
 
     @waiting
     def remember(

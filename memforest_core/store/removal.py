@@ -184,9 +184,10 @@ class RemovalRows(TreeRows):
         named = (among(r.tree_id, totals), sa.or_(*(r.__table__.c[each].is_not(None) for each in blank)))
         self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *named).values(blank))
         # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
-        p = m.Placement
+        p, w = m.Placement, m.TurnTopic
         placed = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
-        empty = (among(r.tree_id, totals), r.state == ScopeState.CANDIDATE, ~placed.exists())
+        said = sa.select(w.tree_id).where(w.tenant_id == self._tenant, w.tree_id == r.tree_id)
+        empty = (among(r.tree_id, totals), r.state == ScopeState.CANDIDATE, ~placed.exists(), ~said.exists())
         self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *empty).values(state=ScopeState.MERGED))
 
     def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:

@@ -17,6 +17,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import hurried, tenant_transaction, unhurried
 
 T = TypeVar("T")
+R = TypeVar("R", bound="TenantRows")
 
 FIRST = UUID(int=0)
 """An id that comes before all others."""
@@ -38,6 +39,10 @@ class TenantRows:
         """These rows in a transaction of their own: it commits at the end, and rolls back on any error."""
         with tenant_transaction(engine, tenant) as connection:
             yield cls(connection, tenant)
+
+    def as_rows(self, kind: type[R]) -> R:
+        """Rows of another kind in the same transaction."""
+        return kind(self._db, self._tenant)
 
     @contextmanager
     def undone(self) -> Iterator[None]:

@@ -138,7 +138,10 @@ _HEADS = sa.text("""
 WITHOUT_WORDS = ", ".join(f'"{column}" = {blank}' for column, blank in blanks("tree").items())
 
 WITHOUT_TREE = sa.text(f"""
-    UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
+    UPDATE memforest.tree r
+       SET state = CASE WHEN r.kind = 'scene' AND NOT EXISTS (
+                   SELECT 1 FROM memforest.turn_topic w WHERE w.tenant_id = :t AND w.tree_id = r.tree_id)
+                   THEN 'merged' ELSE 'candidate' END, root_id = NULL,
            height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1, cold_at = NULL,
            {WITHOUT_WORDS}
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))

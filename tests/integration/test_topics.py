@@ -73,7 +73,8 @@ def test_topics_come_latest_first_and_page_by_page(grown_once: Stack) -> None:
 
 def test_who_has_no_memory_or_no_topic_has_no_topics(grown_once: Stack) -> None:
     assert not grown_once.memory.topics("nobody").owner_known
-    assert grown_once.memory.topics("carol").items == ()
+    [tea] = grown_once.memory.topics("carol").items
+    assert (tea.title, tea.facts, tea.turns, tea.named) == ("I love tea.", 1, 1, False)
     with pytest.raises(InvalidInput):
         grown_once.memory.topics("bob", cursor="nonsense")
     with pytest.raises(InvalidInput):
@@ -135,12 +136,12 @@ def test_counts_say_what_texts_take(rested: Stack) -> None:
     long = "I planted 77 tomato seeds in garden bed 77. " + "And then it rained on all the beds for an hour. " * 180
     rested.memory.enqueue("bob", "rain", said(long, start=1_720_000_000))
     rested.drive()
-    stats = rested.memory.topic_stats("bob", topic(rested, "tomato").id)
+    stats = rested.memory.topic_stats("bob", topic(rested, "77").id)
 
-    assert stats.topic.turns == 9
-    assert stats.sessions == 2
-    assert stats.text_bytes == len(long) + sum(map(len, GARDEN))
-    assert (stats.active_turns, stats.compressed_turns, stats.compression) == (9, 0, 0)
+    assert stats.topic.turns == 1
+    assert stats.sessions == 1
+    assert stats.text_bytes == len(long)
+    assert (stats.active_turns, stats.compressed_turns, stats.compression) == (1, 0, 0)
     assert stats.stored_bytes < stats.text_bytes / 3
     assert stats.points >= stats.topic.facts
     assert (stats.points_cold, stats.cold_since) == (0, None)
@@ -231,7 +232,8 @@ def test_an_appended_turn_says_its_topic(matching: Stack) -> None:
     assert 0.5 <= handle.topic.similarity <= 1.0
     assert handle.degraded == ""
 
-    assert appended(matching, "Parliament votes about tariffs.").topic is None
+    begun = appended(matching, "Parliament votes about tariffs.").topic
+    assert (begun.title, begun.begun, begun.similarity) == ("Parliament votes about tariffs.", True, None)
     assert [turn.content for turn in matching.memory.turns("bob", "now").items][1] == "Parliament votes about tariffs."
 
 

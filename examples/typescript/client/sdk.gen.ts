@@ -160,9 +160,9 @@ export const turns = <ThrowOnError extends boolean = false>(options: Options<Tur
  * ``close``, or ``wait`` "facts" or "summaries", the cell is closed instead and extracted at once; the next turn
  * begins a new cell. The other arguments, and what is raised, are those of ``enqueue``.
  *
- * With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
- * to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
- * ``MemForestClient`` has no models and never searches.
+ * The handle of a ``MemForest`` names the ``topic`` of the turn, which is stored with it (the setting
+ * topics.match_on_append). A turn that a ``transaction`` carries, or a ``MemForestClient`` appends, is not
+ * compared: workers find its topic.
  *
  * Needs a key with the scope `write`.
  */
@@ -777,11 +777,12 @@ export const summarize = <ThrowOnError extends boolean = false>(options: Options
 });
 
 /**
- * An owner's topics, the one that reaches furthest in time first.
+ * An owner's topics, the one with the newest turn first.
  *
- * An owner's topics, the one that reaches furthest in time first.
+ * An owner's topics, the one with the newest turn first.
  *
- * A topic is a scene of at least ``reduce.scene_min_facts`` facts. ``limit`` is the most items of one page, 1 to
+ * Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
+ * ``limit`` is the most items of one page, 1 to
  * 1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
  * False. Raises InvalidInput, StoreUnavailable.
  *
@@ -794,9 +795,10 @@ export const topics = <ThrowOnError extends boolean = false>(options: Options<To
 });
 
 /**
- * A topic for a prompt: its title and summary as a system message, then its turns in the order of time.
+ * A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
  *
- * A topic for a prompt: its title and summary as a system message, then its turns in the order of time.
+ * A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
+ * "current" topic, that of the owner's newest turn, unless another ``topic`` is named.
  *
  * The newest turns that fit ``max_tokens`` estimated tokens (the setting topics.context_tokens unless given) are
  * there, without a gap; ``left_out`` says how many are not. Counts as an access, which warms a cold topic. Raises
@@ -811,9 +813,9 @@ export const topicContext = <ThrowOnError extends boolean = false>(options: Opti
 });
 
 /**
- * The turns that say a topic's facts, in the order of time.
+ * All turns of a topic, of both sides, in the order of time.
  *
- * The turns that say a topic's facts, in the order of time.
+ * All turns of a topic, of both sides, in the order of time.
  *
  * A cold topic's turns are there as well; without ``include_compressed`` it has none, and stays cold. Reading
  * them counts as an access. ``limit`` and ``cursor`` as in ``topics``; raises as ``topic_context``.
@@ -884,9 +886,9 @@ export const topicRate = <ThrowOnError extends boolean = false>(options: Options
 });
 
 /**
- * Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
+ * Make one topic of two: ``a`` takes the turns, facts and tags of ``b``, which ends. It is hot, and summarized.
  *
- * Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
+ * Make one topic of two: ``a`` takes the turns, facts and tags of ``b``, which ends. It is hot, and summarized.
  *
  * Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
  * and the same; ForestFrozen, else as ``topic_context``.

@@ -748,7 +748,8 @@ export type Made = 'model' | 'rules';
 export type MatchedTopic = {
     id: string;
     title: string;
-    similarity: number;
+    similarity: number | null;
+    begun: boolean;
 };
 
 /**
@@ -1537,7 +1538,7 @@ export type TimelineState = {
 };
 
 /**
- * One topic: a scene of three facts or more, whose tree has its facts over time.
+ * One topic: a stretch of conversation, both sides, and the facts that were said in it.
  */
 export type Topic = {
     id: string;

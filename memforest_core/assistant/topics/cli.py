@@ -124,11 +124,15 @@ TOPICS = (
         "context",
         "Print a topic as messages for a prompt: its summary, then its turns. Counts as a visit of the topic.",
         _show_messages,
-        (TOPIC, OWNER, TOPIC_TOKENS),
+        (
+            given_argument("topic", "The topic's id; the current topic without one.", "[TOPIC]", str, "current"),
+            OWNER,
+            TOPIC_TOKENS,
+        ),
     ),
     Command(
         "history",
-        "Print the turns behind a topic's facts, in order of time. Counts as a visit of the topic.",
+        "Print all turns of a topic, in order of time. Counts as a visit of the topic.",
         _show_history,
         (TOPIC, OWNER, COLD, LIMIT, CURSOR),
     ),

@@ -108,9 +108,9 @@ class TopicCooling:
         """Those of these hot topics that become cold."""
         if not found:
             return []
-        own, active = self.settings, rows.active(forest)
+        own, current = self.settings, rows.current(forest)
         topics = [topic_of(row, own) for row in found]
-        rated = [Rated(topic.id, topic.priority, topic.id in active) for topic in topics]
+        rated = [Rated(topic.id, topic.priority, topic.id == current) for topic in topics]
         low = cooling(rated, rows.hot(forest), own.max_topics, own.cold_below)
         return [TreeId(id_) for id_ in low[:AT_ONCE]]
 
@@ -136,3 +136,15 @@ class TopicCooling:
             if self.settings.pack:
                 rows.pack(forest, topics)
         return Changed(cooled=len(topics), points=points)
+
+
+@repeated
+def access(engine: Engine, tenant: TenantId, forest: ForestId, topic: TreeId, *, cold: bool) -> bool:
+    """Count an access of a topic, and warm it if it is ``cold``; False where its forest is busy, and the next round
+    warms it."""
+    with TopicRows.opened(engine, tenant) as rows:
+        free = not cold or rows.lock_forest(forest, wait=False) == "live"
+        if cold and free:
+            rows.set_temperature([topic], cold=False)
+        rows.visit(forest, topic)
+        return free

@@ -23,18 +23,17 @@ class Temperature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: a scene of three facts or more, whose tree has its facts over time."""
+    """One topic: a stretch of conversation, both sides, and the facts that were said in it."""
 
     id: TreeId
     title: str
-    """What it is called, at most 80 characters: a stored title, else the beginning of its summary or its domain."""
+    """What it is called, at most 80 characters: a stored title, else the beginning of its first turn."""
     named: bool
     """Whether the title is a stored one."""
     tags: tuple[str, ...]
     """Those that a user gave it."""
     facts: int
     turns: int
-    """Turns that say its facts."""
     first: datetime | None
     """When the first of these turns was said."""
     last: datetime | None
@@ -118,8 +117,11 @@ class MatchedTopic:
 
     id: TreeId
     title: str
-    similarity: float
-    """The cosine of the turn's vector and the topic's centroid."""
+    similarity: float | None
+    """The mean cosine with the three turns of the topic that are most alike; None where nothing was compared: the turn
+    began the topic, or follows the turn before it."""
+    begun: bool
+    """Whether the topic began with this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,6 @@ class Match:
     """What came of looking for a turn's topic."""
 
     topic: MatchedTopic | None = None
-    """None when nothing is near enough."""
+    """None when nobody looked, or nothing was stored."""
     degraded: str = ""
-    """A sentence when it could not be looked for."""
+    """A sentence when something was unavailable."""

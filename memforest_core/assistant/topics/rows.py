@@ -17,15 +17,13 @@ from memforest_core.domain.temperature import Decay, learned_importance, priorit
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.models.calls import CallRecord
 from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
-from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.packs import PACKED, Texts, of_no_cold_topic, pack, unpack
 from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
-from memforest_core.store.topics import TOPIC, TURNS, described
+from memforest_core.store.topics import COOLABLE, REACHED, TOPIC, TURNS, described
 from memforest_core.store.turn_rows import columns_with, turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
@@ -34,10 +32,10 @@ _PAGE = sa.text(f"""
     {
     described(f'''SELECT r.* FROM memforest.tree r WHERE {TOPIC}
         AND (CAST(:end AS timestamptz) IS NULL
-             OR (r.time_end, r.tree_id) < (CAST(:end AS timestamptz), CAST(:after AS uuid)))
-      ORDER BY r.time_end DESC, r.tree_id DESC LIMIT :n''')
+             OR ({REACHED}, r.tree_id) < (CAST(:end AS timestamptz), CAST(:after AS uuid)))
+      ORDER BY {REACHED} DESC, r.tree_id DESC LIMIT :n''')
 }
-     ORDER BY r.time_end DESC, r.tree_id DESC
+     ORDER BY reached DESC, r.tree_id DESC
 """)
 
 _THESE = sa.text(described(f"SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = ANY(CAST(:ids AS uuid[]))"))
@@ -45,26 +43,17 @@ _THESE = sa.text(described(f"SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND 
 # Those that wait longest for something new: as many as a round reads.
 _LEAST_RECENT = sa.text(
     described(f"""
-        SELECT r.* FROM memforest.tree r LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = r.root_id
-         WHERE {TOPIC} AND r.cold_at IS NULL
+        SELECT r.* FROM memforest.tree r
+          LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = coalesce(r.root_id, r.tree_id)
+         WHERE {TOPIC} AND {COOLABLE} AND r.cold_at IS NULL
            AND greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at)
                < clock_timestamp() - make_interval(secs => :idle)
          ORDER BY greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at), r.tree_id LIMIT :n""")
 )
 
-# The topics of the newest turns that have one: of the last cell in time that says a fact of a topic.
-_ACTIVE = sa.text(f"""
-    SELECT DISTINCT p.tree_id FROM (
-        SELECT c.cell_id FROM memforest.cell c
-         WHERE c.tenant_id = :t AND c.forest_id = :f AND EXISTS (
-               SELECT 1 FROM memforest.occurrence o
-                 JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
-                 JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
-                WHERE o.tenant_id = :t AND o.cell_id = c.cell_id)
-         ORDER BY c.time_end DESC, c.time_start DESC, c.cell_id LIMIT 1) newest
-      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = newest.cell_id
-      JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
-      JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
+_CURRENT = sa.text("""
+    SELECT w.tree_id FROM memforest.turn_topic w WHERE w.tenant_id = :t AND w.forest_id = :f
+     ORDER BY w.occurred_at DESC, w.session_id DESC, w.ordinal DESC LIMIT 1
 """)
 
 _SAID = f"""FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
@@ -114,25 +103,30 @@ _VISIT = sa.text(f"""
         SELECT f.forest_id FROM memforest.forest f
          WHERE f.tenant_id = :t AND f.forest_id = :f AND f.state = ANY(CAST(:visible AS text[])) FOR KEY SHARE)
     INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
-    SELECT :t, r.root_id, r.forest_id, 1, clock_timestamp()
+    SELECT :t, coalesce(r.root_id, r.tree_id), r.forest_id, 1, clock_timestamp()
       FROM memforest.tree r JOIN alive a ON a.forest_id = r.forest_id WHERE {TOPIC} AND r.tree_id = :tree
         ON CONFLICT (tenant_id, item_id) DO UPDATE
        SET visits = least(CAST(visit.visits AS bigint) + 1, 2147483647), last_visit_at = excluded.last_visit_at
 """)
 
 # More hot topics than are stored whatever their priority, or something that is cold.
-_RESTLESS = sa.text("""
+_RESTLESS = sa.text(f"""
     SELECT f.forest_id FROM memforest.forest f
      WHERE f.tenant_id = :t AND f.state = 'live'
        AND (CAST(:after AS uuid) IS NULL OR f.forest_id > CAST(:after AS uuid))
        AND (EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
-                       AND r.kind = 'scene' AND r.state = 'active' AND r.cold_at IS NULL OFFSET :most LIMIT 1)
+                       AND {COOLABLE} AND r.cold_at IS NULL OFFSET :most LIMIT 1)
             OR EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
-                          AND r.kind = 'scene' AND r.state = 'active' AND r.cold_at IS NOT NULL)
+                          AND {COOLABLE} AND r.cold_at IS NOT NULL)
             OR EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = f.forest_id
                           AND i.cold)
             OR EXISTS (SELECT 1 FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id))
      ORDER BY f.forest_id LIMIT :n
+""")
+
+_HOT = sa.text(f"""
+    SELECT count(*) FROM memforest.tree r
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND {COOLABLE} AND r.cold_at IS NULL
 """)
 
 # Visits are counted in memory and written late: one that came just before a topic became cold counts too.
@@ -140,7 +134,7 @@ _VISITED = sa.text(f"""
     SELECT r.tree_id FROM memforest.tree r
      WHERE {TOPIC} AND r.cold_at IS NOT NULL AND (
            CAST(:all AS boolean) OR r.last_mark_at > r.cold_at
-           OR EXISTS (SELECT 1 FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id = r.root_id
+           OR EXISTS (SELECT 1 FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id IN (r.root_id, r.tree_id)
                          AND v.last_visit_at > r.cold_at - make_interval(secs => :late))
            OR EXISTS (SELECT 1 FROM memforest.placement p
                         JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
@@ -171,15 +165,14 @@ class TopicRows(ReduceRows):
         """Hot topics to which nothing came for so many seconds, the one that waits longest first."""
         return list(self._run(_LEAST_RECENT, f=forest, idle=idle_s, n=limit, importance=importance))
 
-    def active(self, forest: ForestId) -> frozenset[TreeId]:
-        """The topics of the newest turns."""
-        return frozenset(TreeId(tree) for tree in self._run(_ACTIVE, f=forest).scalars())
+    def current(self, forest: ForestId) -> TreeId | None:
+        """The topic of the newest turn that has one."""
+        found: TreeId | None = self._run(_CURRENT, f=forest).scalar()
+        return found
 
     def hot(self, forest: ForestId) -> int:
         """How many topics are hot."""
-        r = m.Tree
-        mine = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == "scene", r.state == "active")
-        return int(self._db.scalar(sa.select(sa.func.count()).select_from(r).where(*mine, r.cold_at.is_(None))) or 0)
+        return int(self._run(_HOT, f=forest).scalar() or 0)
 
     def history(self, forest: ForestId, tree: UUID, after: Sequence[object] | None, limit: int) -> list[Row]:
         """Rows of a topic's turns in the order of time, from the one after this moment, session and ordinal."""
@@ -243,20 +236,6 @@ class TopicRows(ReduceRows):
         """Write points again that no cold topic has any more; how many. The caller holds the forest's lock."""
         return warm_strays(self._db, self._tenant, forest, limit)
 
-    def record_call(self, call: CallRecord, forest: ForestId) -> None:
-        """Store what an embedding cost."""
-        record_calls(self._db, self._tenant, [call], forest, None)
-
-    def roots(self, trees: Sequence[TreeId]) -> dict[TreeId, Row]:
-        """Titles, labels and summaries of these trees."""
-        r, s = m.Tree, m.NodeSummary
-        found = self._db.execute(
-            sa.select(r.tree_id, r.title, r.label, s.text_.label("summary"))
-            .outerjoin(s, sa.and_(s.tenant_id == r.tenant_id, s.node_id == r.root_id))
-            .where(r.tenant_id == self._tenant, among(r.tree_id, trees))
-        )
-        return {TreeId(row.tree_id): row for row in found}
-
 
 def topic_turn(row: Row, texts: Texts) -> TopicTurn:
     """A turn from its row, with the session's id."""
@@ -270,12 +249,13 @@ def place_of(row: Row) -> Sequence[object]:
 
 
 TITLE_CHARS = 80
-"""Of a title, until a topic is named: the beginning of its summary."""
+"""Of a title, until a topic is named: the beginning of its first turn."""
 
 
 def title_of(row: Any) -> str:
-    """The stored title, else the beginning of the summary, else the domain; empty when there is none of them yet."""
-    title = row.title or row.summary or row.label or ""
+    """The stored title, else the beginning of its first turn, or without turns that of its summary."""
+    first = row.beginning if row.packed is None else Texts()(None, row.packed)
+    title = row.title or first or row.summary or ""
     return clipped(" ".join(title.split()), TITLE_CHARS)
 
 
@@ -287,7 +267,7 @@ def topic_of(row: Any, settings: TopicSettings) -> Topic:
         title=title_of(row),
         named=bool(row.title),
         tags=tags_of(row.tags),
-        facts=row.leaf_count,
+        facts=row.facts,
         turns=row.turns,
         first=_moment(row.first),
         last=_moment(row.last),

@@ -9,100 +9,27 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-import numpy as np
-
-from memforest_core.assistant.topics.records import (
-    Match,
-    MatchedTopic,
-    Temperature,
-    Topic,
-    TopicContext,
-    TopicStats,
-    TopicTurn,
-)
-from memforest_core.assistant.topics.rows import Row, TopicRows, idle_s, place_of, title_of, topic_of, topic_turn
+from memforest_core.assistant.topics.cooling import access
+from memforest_core.assistant.topics.records import Temperature, Topic, TopicContext, TopicStats, TopicTurn
+from memforest_core.assistant.topics.rows import Row, TopicRows, idle_s, place_of, topic_of, topic_turn
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
-from memforest_core.domain.ids import FactId, ForestId, TenantId, TreeId
+from memforest_core.domain.ids import TenantId, TreeId
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.domain.rendering import chat_message, turn_line
 from memforest_core.domain.temperature import Decay, checked_tags, memory_kind, rated, stored_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import (
-    ForestFrozen,
-    IndexUnavailable,
-    InvalidInput,
-    ModelRejected,
-    ModelUnavailable,
-    NotFound,
-    StoreUnavailable,
-)
-from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.ingest.reduce.placing import unite
 from memforest_core.ingest.reduce.records import ruled
-from memforest_core.ingest.reduce.routing import Scene
-from memforest_core.models.answers import in_words
-from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.settings import Settings, TopicSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.packs import LEAST_BYTES, Texts
 from memforest_core.store.repeating import repeated
 
-NEIGHBOURS = 24
-"""Nearest facts whose topics a turn is compared with, however many topics there are."""
-NO_INDEX = "The vector index is unavailable: no topic was looked for."
-NO_MODEL = "The embedding model is unavailable: no topic was looked for."
-REFUSED = "The embedding model could not be used ({}): no topic was looked for."
-NO_STORE = "The store is unavailable: no topic was looked for."
-
-
-@dataclass(frozen=True, slots=True)
-class TopicMatcher:
-    """Compares turns with a bounded number of topics. Thread-safe."""
-
-    engine: Engine
-    index: VectorIndex
-    embedder: Embedder
-    settings: TopicSettings
-
-    def match(self, tenant: TenantId, forest: ForestId, text: str) -> Match:
-        """The topic of a text; what is unavailable is no error, and said in the answer: the turn is stored already.
-
-        One embedding, one search for the nearest facts, and one short transaction that reads the topics they are in.
-        """
-        try:
-            embedded = self.embedder.embed([text])
-        except ModelUnavailable:
-            return Match(degraded=NO_MODEL)
-        except ModelRejected as error:
-            return Match(degraded=REFUSED.format(in_words(error.code)))
-        vector: Vectors = embedded.vectors[0]
-        where = IndexFilter(tenant, forest, kinds=(PointKind.FACT,))
-        try:
-            [hits] = self.index.search([IndexQuery(vector, where, NEIGHBOURS)])
-        except IndexUnavailable:
-            return Match(degraded=NO_INDEX)
-        try:
-            with TopicRows.opened(self.engine, tenant) as rows:
-                scenes = rows.scopes.scenes_of(forest, [FactId(hit.id) for hit in hits], grown=True)
-                best = nearest(vector, scenes, self.settings.match)
-                rows.record_call(embedded.record, forest)
-                if best is None:
-                    return Match()
-                scene, cosine = best
-                return Match(MatchedTopic(scene.id, title_of(rows.roots([scene.id])[scene.id]), cosine))
-        except StoreUnavailable:
-            return Match(degraded=NO_STORE)
-
-
-def nearest(vector: Vectors, scenes: list[Scene], least: float) -> tuple[Scene, float] | None:
-    """The scene whose centroid has the highest cosine with a unit vector, if that is ``least`` or more."""
-    cosines = [(float(scene.total @ vector) / float(np.linalg.norm(scene.total) or 1.0), scene) for scene in scenes]
-    best = max(cosines, key=lambda pair: (pair[0], str(pair[1].id)), default=None)
-    return None if best is None or best[0] < least else (best[1], best[0])
-
-
+CURRENT = "current"
+"""The name of the topic that the owner's newest turn belongs to."""
 MOST_TURNS = 1_000
 """Turns that a context is chosen from, the newest ones."""
 
@@ -115,9 +42,10 @@ class TopicService:
     settings: Settings
 
     def topics(self, tenant: TenantId, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[Topic]:
-        """An owner's topics, the one that reaches furthest in time first.
+        """An owner's topics, the one with the newest turn first.
 
-        A topic is a scene of at least ``reduce.scene_min_facts`` facts. ``limit`` is the most items of one page, 1 to
+        Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
+        ``limit`` is the most items of one page, 1 to
         1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
         False. Raises InvalidInput, StoreUnavailable.
         """
@@ -127,12 +55,13 @@ class TopicService:
             if forest is None:
                 return Page((), owner_known=False)
             found = rows.page(forest.id, after, limit + 1, own.importance)
-        return page_of(found, limit, lambda row: topic_of(row, own), lambda row: [row.time_end, row.tree_id])
+        return page_of(found, limit, lambda row: topic_of(row, own), lambda row: [row.reached, row.tree_id])
 
     def topic_context(
-        self, tenant: TenantId, owner: str, topic: UUID | str, *, max_tokens: int | None = None
+        self, tenant: TenantId, owner: str, topic: UUID | str = CURRENT, *, max_tokens: int | None = None
     ) -> TopicContext:
-        """A topic for a prompt: its title and summary as a system message, then its turns in the order of time.
+        """A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
+        "current" topic, that of the owner's newest turn, unless another ``topic`` is named.
 
         The newest turns that fit ``max_tokens`` estimated tokens (the setting topics.context_tokens unless given) are
         there, without a gap; ``left_out`` says how many are not. Counts as an access, which warms a cold topic. Raises
@@ -157,7 +86,7 @@ class TopicService:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[TopicTurn]:
-        """The turns that say a topic's facts, in the order of time.
+        """All turns of a topic, of both sides, in the order of time.
 
         A cold topic's turns are there as well; without ``include_compressed`` it has none, and stays cold. Reading
         them counts as an access. ``limit`` and ``cursor`` as in ``topics``; raises as ``topic_context``.
@@ -225,7 +154,7 @@ class TopicService:
 
     @repeated
     def topic_merge(self, tenant: TenantId, owner: str, a: UUID | str, b: UUID | str) -> Topic:
-        """Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
+        """Make one topic of two: ``a`` takes the turns, facts and tags of ``b``, which ends. It is hot, and summarized.
 
         Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
         and the same; ForestFrozen, else as ``topic_context``.
@@ -237,7 +166,7 @@ class TopicService:
             if ids[0] == ids[1]:
                 raise InvalidInput("Name two different topics to merge.", code="same_topic")
             settings = ruled(self.settings, rows.rules(known.id))
-            scenes = rows.scopes.grown_scenes(known.id, ids)
+            scenes = rows.scopes.scenes(known.id, ids)
             together = rows.together(ids)
             if together > settings.reduce.scene_cap:
                 raise InvalidInput(
@@ -248,24 +177,17 @@ class TopicService:
             unite(rows, known.id, scenes[ids[0]], scenes[ids[1]], settings)
             return topic_of(self._topic(rows, known, owner, a)[1], self.settings.topics)
 
-    @repeated
     def _visited(self, tenant: TenantId, forest: ForestRef, topic: Topic) -> None:
         """Count an access. A cold topic is warmed at once unless its forest is busy: then the next round does it."""
-        if forest.frozen:
-            return
-        with TopicRows.opened(self.engine, tenant) as rows:
-            cold = topic.temperature is Temperature.COLD
-            if cold and rows.lock_forest(forest.id, wait=False) == "live":
-                rows.set_temperature([topic.id], cold=False)
-            rows.visit(forest.id, topic.id)
+        if not forest.frozen:
+            access(self.engine, tenant, forest.id, topic.id, cold=topic.temperature is Temperature.COLD)
 
     def _topic(self, rows: TopicRows, forest: ForestRef | None, owner: str, topic: UUID | str) -> tuple[ForestRef, Row]:
         """The forest and the topic's row. Raises NotFound."""
-        found = (
-            []
-            if forest is None
-            else rows.these(forest.id, [checked_id(str(topic), "topic")], self.settings.topics.importance)
-        )
+        found: list[Row] = []
+        if forest is not None:
+            wanted = rows.current(forest.id) if topic == CURRENT else checked_id(str(topic), "topic")
+            found = [] if wanted is None else rows.these(forest.id, [wanted], self.settings.topics.importance)
         if forest is None or not found:
             raise NotFound(f"Owner {owner!r:.80} has no topic {topic!s:.40}: memforest topics list names them.")
         return forest, found[0]

@@ -16,9 +16,9 @@ class Stored:
     session_id: str
     accepted: Accepted
     topic: MatchedTopic | None = None
-    """The topic that an appended turn belongs to, with the setting topics.match_on_append."""
+    """The topic of an appended turn, with the setting topics.match_on_append."""
     degraded: str = ""
-    """A sentence when the topic could not be looked for."""
+    """A sentence when something was unavailable that finds the topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from memforest_core.assistant.profile.describing import Describer
 from memforest_core.assistant.profile.forgetting import Forgetter
 from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.cooling import TopicCooling
-from memforest_core.assistant.topics.service import TopicMatcher, TopicService
+from memforest_core.assistant.topics.matching import TopicMatcher
+from memforest_core.assistant.topics.service import TopicService
 from memforest_core.client.services.producer_services import Producer, open_producer
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operation_rules import OPERATIONS, OperationKind
@@ -380,9 +381,7 @@ class Services:
         )
 
     topics = _part(TopicService, lambda own: TopicService(own.engine, own.settings))
-    topic_matcher = _part(
-        TopicMatcher, lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings.topics)
-    )
+    topic_matcher = _part(TopicMatcher, lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings))
     topic_cooling = _part(TopicCooling, lambda own: TopicCooling(own.engine, own.settings.topics))
     describer = _part(
         Describer, lambda own: Describer(own.engine, own._profile_chat, own.settings.profile, own.prompts.profile)

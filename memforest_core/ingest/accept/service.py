@@ -48,6 +48,9 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.messages import Queue, WakeUps
 
+Placing = Callable[[AcceptRows, ForestId, SessionId, Turn], None]
+"""What gives a turn its topic, in the transaction that stores it."""
+
 
 def open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
     """The owner's forest. Raises ForestFrozen while it takes no sessions."""
@@ -178,6 +181,7 @@ class Acceptance:
         note: bool = False,
         appends: bool = False,
         close: bool = False,
+        placing: Placing | None = None,
     ) -> Accepted:
         """Store a session, or what is new of it, and wake extraction.
 
@@ -188,7 +192,7 @@ class Acceptance:
 
         With ``appends`` the turns follow those that are stored; one whose id is stored already adds nothing. Their last
         cell stays open for a second turn for the quiet period, unless ``close``. Without a ``session_id`` they go to
-        the session that runs.
+        the session that runs. ``placing`` is called for a single new turn in the transaction that stores it.
 
         What ``accept.redact`` names is masked first, and counted by kind in ``redacted``.
 
@@ -233,6 +237,8 @@ class Acceptance:
                 self._quotas.check(rows, tenant, lane)
             held_for_s = self._settings.quiet_s if appends and not close else None
             cells, windows = self._store_turns(rows, forest, head, fresh, held_for_s)
+            if placing is not None and len(fresh) == 1:
+                placing(rows, forest.id, head.id, fresh[0])
         self._quotas.note(tenant, cells, len(fresh))
         masks = sum((found[turn.ordinal - frame.first_ordinal][1] for turn in fresh), masks)
         if windows and joined is None:  # inside the caller's transaction the reconciler wakes extraction

@@ -13,7 +13,6 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadI
 from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.temperature import united_tags
 from memforest_core.domain.times import from_micros, micros
-from memforest_core.errors import InvariantViolated
 from memforest_core.index.records import PointLease
 from memforest_core.ingest.reduce.canonical import Known, attach, identify, present
 from memforest_core.ingest.reduce.records import (
@@ -112,6 +111,7 @@ class Placing:
         self._people = rows.canon.people(batch.forest_id)
         self._said_by: dict[FactId, KnownPerson | None] = {}
         self._stirred: set[TreeId] = set()
+        self._turns: dict[FactId, list[tuple[SessionId, int]]] = {}
 
     def run(self) -> int:
         """Place everything; the number of new facts."""
@@ -130,8 +130,10 @@ class Placing:
         spans = {draft.id: draft.span for draft in scene_drafts if draft.span is not None}
         self._insert(heads, spans, {target for target, _ in merging}, {absorbed for _, absorbed in merging})
         for target, absorbed in merging:
+            self._rows.scopes.move_turns(absorbed, target)
             if absorbed in tags:
                 self._rows.scopes.set_tags(target, united_tags(tags.get(target), tags[absorbed]))
+        self._rows.scopes.assign([cell.id for cell in self._batch.cells])
         self._rows.warm(sorted(self._stirred, key=str))
         return len(facts)
 
@@ -149,6 +151,7 @@ class Placing:
         routing: dict[FactId, Vectors] = {}
         for (cell, item), fact_id in zip(waiting, attached, strict=True):
             self._sessions.setdefault(fact_id, cell.session_id)
+            self._turns.setdefault(fact_id, [(cell.session_id, turn) for turn in item.candidate.turn_ordinals])
             routing.setdefault(fact_id, present(item.routing_vector))
         self._keys = {fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in new}
         self._said_by = self._tellers(waiting, attached)
@@ -246,13 +249,18 @@ class Placing:
             return [], []
         last = self._rows.scopes.last_scene(self._forest)
         numbers = count(last + 1)
+        topics = self._topics(facts)
         scenes = SceneMap(
-            self._near_scenes(),
+            self._near_scenes(set(topics.values())),
             self._settings.reduce,
             lambda: tree_id(self._forest, TreeKind.SCENE, str(next(numbers))),
         )
         for fact in facts:
-            for scene in scenes.route(routing[fact.id], fact.statement.domain, fact_span(fact)):
+            vector, span = routing[fact.id], fact_span(fact)
+            own = topics.get(fact.id)
+            domain = fact.statement.domain
+            chosen = scenes.join(own, vector, span) if own is not None else scenes.route(vector, domain, span)
+            for scene in chosen:
                 self._fact_leaf(scene.id, fact)
         taken = next(numbers) - 1
         if taken > last:
@@ -277,10 +285,20 @@ class Placing:
             span=SceneSpan(scene.total, from_micros(scene.start), from_micros(scene.end)),
         )
 
-    def _near_scenes(self) -> list[Scene]:
+    def _topics(self, facts: Sequence[Fact]) -> dict[FactId, TreeId]:
+        """The topics of facts that were said in turns which ``append`` gave to one."""
+        matched = self._rows.scopes.matched([cell.id for cell in self._batch.cells])
+        if not matched:
+            return {}
+        there = self._rows.scopes.scenes(self._forest, list(set(matched.values())))
+        found = ((fact.id, matched.get(turn)) for fact in facts for turn in reversed(self._turns[fact.id]))
+        return {fact: topic for fact, topic in found if topic is not None and topic in there}
+
+    def _near_scenes(self, topics: Collection[TreeId]) -> list[Scene]:
         """The scenes that the batch may join: a bounded number, however many the forest has."""
         scopes = self._rows.scopes
-        near = {scene.id: scene for scene in scopes.scenes_of(self._forest, [*self._compared, *(self._nearby or ())])}
+        near = scopes.scenes(self._forest, list(topics))
+        near |= {scene.id: scene for scene in scopes.scenes_of(self._forest, [*self._compared, *(self._nearby or ())])}
         if self._nearby is None:
             near |= {scene.id: scene for scene in scopes.newest_scenes(self._forest, NEWEST_SCENES)}
         return [near[id_] for id_ in sorted(near, key=str)]
@@ -333,23 +351,28 @@ def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]
 
 
 def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, settings: Settings) -> int:
-    """Move all facts of the ``absorbed`` scene, which ends, to the ``target``, both of this forest and with trees; its
-    leaves now. The target has the tags of both, and is hot."""
+    """Move all facts and turns of the ``absorbed`` scene, which ends, to the ``target``, both of this forest; how many
+    facts that has now. The target has the tags of both, and is hot."""
     scopes = rows.scopes
     tags = scopes.tags([target.id, absorbed.id])
     head = scopes.scopes([target.id])[target.id].head
-    if head is None:
-        raise InvariantViolated("A scene without a tree can't take in another one.")
     start, end = from_micros(min(target.start, absorbed.start)), from_micros(max(target.end, absorbed.end))
     together = SceneSpan(target.total + absorbed.total, start, end)
     scopes.move_members(absorbed.id, target.id)
-    leaves = scene_leaves(target.id, scopes.members([target.id])[target.id])
-    loaded = rows.load_paths(leaves)
-    diff = insert(head, loaded[target.id], leaves, lambda: NodeId(uuid4()))
+    leaves = scene_leaves(target.id, scopes.members([target.id]).get(target.id, []))
+    changes: list[TreeChange] = []
+    if head is not None:
+        changes = [TreeChange(insert(head, rows.load_paths(leaves).get(target.id, []), leaves, _new_node), together)]
+    elif len(leaves) >= settings.reduce.scene_min_facts:
+        k = settings.tree.scene_k
+        diff = build(tree_id=target.id, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
+        changes = [TreeChange(diff, together)]
+    else:
+        scopes.set_spans({target.id: together})
     refresh = settings.refresh
-    change = TreeChange(diff, together)
-    rows.write_trees([change], refresh.quiet_of, refresh.max_staleness_s, [absorbed.id])
+    rows.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s, [absorbed.id])
+    scopes.move_turns(absorbed.id, target.id)
     if absorbed.id in tags:
         scopes.set_tags(target.id, united_tags(tags.get(target.id), tags[absorbed.id]))
     rows.warm([target.id])
-    return diff.head.leaf_count
+    return len(leaves)

@@ -115,6 +115,8 @@ class Scene:
     changed: bool = False
     cold: bool = False
     """Its facts are out of the vector index."""
+    begun: bool = False
+    """It began with a turn: no other scene absorbs it because of its facts."""
 
     def take_in(self, absorbed: Scene) -> None:
         """Become the scene that both were."""
@@ -157,6 +159,12 @@ class SceneMap:
                 return (best,)
         return (self._spawn(vector, domain, span),)
 
+    def join(self, scene: TreeId, vector: Vectors, span: tuple[int, int]) -> tuple[Scene]:
+        """Add a fact to the scene that its turn belongs to, however near the two are."""
+        chosen = self.scenes[self._rows[scene]]
+        self._add(chosen, vector, span)
+        return (chosen,)
+
     def mergers(self) -> list[tuple[Scene, Scene]]:
         """Pairs (target, absorbed) of one domain that have grown together; each scene is in at most one pair."""
         rows = [row for row, scene in enumerate(self.scenes) if scene.changed]
@@ -164,7 +172,7 @@ class SceneMap:
         pairs: list[tuple[Scene, Scene]] = []
         for row in rows:
             scene = self.scenes[row]
-            if scene.id in taken:
+            if scene.id in taken or scene.begun:
                 continue
             scores = self._centroids[: len(self.scenes)] @ self._centroids[row]
             scores[row] = -1.0
@@ -173,7 +181,7 @@ class SceneMap:
                 if scores[other_row] < self._rules.scene_merge:
                     break
                 fits = other.domain == scene.domain and other.size + scene.size <= self._rules.scene_cap
-                if fits and other.id not in taken:
+                if fits and other.id not in taken and not other.begun:
                     target, absorbed = (scene, other) if scene.size >= other.size else (other, scene)
                     pairs.append((target, absorbed))
                     taken |= {scene.id, other.id}

@@ -49,6 +49,7 @@ from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, among, record_of, seconds_from_now
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
+from memforest_core.store.topics import ASSIGN, move_turns
 from memforest_core.store.trees import SceneSpan, head_of, lock_trees, set_spans
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.jobs import WorkState
@@ -350,6 +351,14 @@ _MOVE_MEMBERS = sa.text("""
     """)
 
 
+_MATCHED = sa.text("""
+    SELECT w.session_id, w.ordinal, w.tree_id FROM memforest.cell c
+      JOIN memforest.turn_topic w ON w.tenant_id = :t AND w.session_id = c.session_id
+       AND w.ordinal BETWEEN c.first_turn AND c.last_turn AND w.matched
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[]))
+    """)
+
+
 class ScopeRows(TenantRows):
     """Scopes, their members, and how many of these there are."""
 
@@ -382,9 +391,9 @@ class ScopeRows(TenantRows):
         mine = among(m.Tree.tree_id, trees)
         return self._scenes(forest, mine & m.Tree.root_id.is_not(None) if grown else mine) if trees else []
 
-    def grown_scenes(self, forest: ForestId, trees: Sequence[TreeId]) -> dict[TreeId, Scene]:
-        """Those of these scenes of the forest that have a tree."""
-        found = self._scenes(forest, sa.and_(among(m.Tree.tree_id, trees), m.Tree.root_id.is_not(None)))
+    def scenes(self, forest: ForestId, trees: Sequence[TreeId]) -> dict[TreeId, Scene]:
+        """Those of these scenes that the forest has."""
+        found = self._scenes(forest, among(m.Tree.tree_id, trees)) if trees else []
         return {scene.id: scene for scene in found}
 
     def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
@@ -396,7 +405,7 @@ class ScopeRows(TenantRows):
         scene = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == TreeKind.SCENE)
         lives = r.state.in_((ScopeState.ACTIVE, ScopeState.CANDIDATE))
         columns = (r.tree_id, r.domain, r.centroid, r.time_start, r.time_end, r.root_id, r.leaf_count, r.cold_at)
-        own = sa.select(*columns).where(*scene, lives, which).order_by(r.time_end.desc(), r.tree_id)
+        own = sa.select(*columns, r.begun_at).where(*scene, lives, which).order_by(r.time_end.desc(), r.tree_id)
         found = self._db.execute(own.limit(most)).all()
         # A scene without a tree has as many facts as members.
         waiting = self.evidence([TreeId(row.tree_id) for row in found if row.root_id is None])
@@ -409,9 +418,23 @@ class ScopeRows(TenantRows):
                 micros(row.time_start),
                 micros(row.time_end),
                 cold=row.cold_at is not None,
+                begun=row.begun_at is not None,
             )
             for row in found
         ]
+
+    def matched(self, cells: Sequence[CellId]) -> dict[tuple[SessionId, int], TreeId]:
+        """The topics of those turns (session, ordinal) of these cells that ``append`` gave to one."""
+        found = self._run(_MATCHED, cells=list(cells))
+        return {(SessionId(row.session_id), row.ordinal): TreeId(row.tree_id) for row in found}
+
+    def assign(self, cells: Sequence[CellId]) -> None:
+        """Give the other turns of these cells their topics; the caller has locked the forest."""
+        self._run(ASSIGN, cells=list(cells))
+
+    def move_turns(self, absorbed: TreeId, target: TreeId) -> None:
+        """The turns of a scene whose tree has ended become those of the target."""
+        move_turns(self._db, self._tenant, absorbed, target)
 
     def tags(self, scenes: Sequence[TreeId]) -> dict[TreeId, str]:
         """The tags of those of these scenes that have some."""

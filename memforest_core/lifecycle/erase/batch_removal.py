@@ -101,6 +101,7 @@ class Removal:
             counts["turns"] += words.blank_turns(self._forest, turns)
         marked = self._rows.reducing.mark_dirty(path, trees)
         counts["nodes"] += len(marked) + len(set(nodes) - all_leaves)
+        trees = [*trees, *words.drop_topics(turns)] if turns else trees
         counts["scopes"] += words.drop_scopes(trees)
         removed = Removed(
             turns=turns,

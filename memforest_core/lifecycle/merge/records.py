@@ -184,7 +184,7 @@ class ScopeCopy:
     def transplanted(self) -> bool:
         """Whether the source's tree is copied whole: the target has no such scope."""
         new = self.plan is None or self.plan.meeting is Meeting.NEW
-        return new and self.there is None and self.source.head is not None
+        return new and self.there is None and self.source.head is not None and bool(self.members)
 
 
 @dataclass(frozen=True, slots=True)

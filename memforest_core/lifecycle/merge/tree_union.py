@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -20,6 +20,7 @@ from memforest_core.lifecycle.merge.transplanting import Successor, transplant
 from memforest_core.memtree import build, insert, leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
+from memforest_core.store.topics import CopiedTurns
 from memforest_core.store.trees import SceneSpan, TreeChange
 
 
@@ -111,13 +112,14 @@ class Uniting:
 
     def run(
         self, plans: Mapping[SessionId, SessionPlan], successors: Mapping[PayloadId, Successor]
-    ) -> Mapping[NodeId, NodeId]:
-        """Unite and copy everything; what the copied internal nodes are called now.
+    ) -> Mapping[UUID, UUID]:
+        """Unite and copy everything; what the copied internal nodes and the scenes are called now.
 
         ``successors`` says what each payload of the source becomes; one that is not in it stays behind.
         """
         self._successors = successors
-        scopes, pairs = self._scopes(plans)
+        said = CopiedTurns({plan.source.id: (plan.target, plan.first_turn) for plan in plans.values()})
+        scopes, pairs = self._scopes(plans, self._rows.trees.topics_of(said))
         self._transplant([scope for scope in scopes if scope.transplanted])
         copies = [scope.copy for scope in scopes if scope.copy is not None]
         self._rows.trees.copy_scopes(
@@ -135,9 +137,14 @@ class Uniting:
         self._rows.reduce.scopes.name_people(self._target.id, self._names)
         renamed = {id_: new for copy in copies for id_, new in copy.renamed.items()}
         self._rows.trees.copy_summaries(self._target.id, renamed)
-        return renamed
+        scenes = {scope.source.id: scope.id for scope in scopes if scope.source.kind is TreeKind.SCENE}
+        self._rows.trees.copy_topics(said, self._target.id, scenes)
+        became: list[tuple[UUID, UUID]] = [*renamed.items(), *scenes.items()]
+        return dict(became)
 
-    def _scopes(self, plans: Mapping[SessionId, SessionPlan]) -> tuple[list[ScopeCopy], list[ScenePair]]:
+    def _scopes(
+        self, plans: Mapping[SessionId, SessionPlan], said: Collection[TreeId]
+    ) -> tuple[list[ScopeCopy], list[ScenePair]]:
         """The scopes that bring something, each with its place in the target."""
         mine = self._rows.trees.all_scopes(self._source.id)
         members: dict[TreeId, list[tuple[Successor, SessionId]]] = defaultdict(list)
@@ -147,7 +154,7 @@ class Uniting:
             if successor is not None and (member.tree_id, successor.payload_id) not in seen:
                 seen.add((member.tree_id, successor.payload_id))
                 members[member.tree_id].append((successor, plans[member.session_id].target))
-        bringing = [scope for scope in mine if members[scope.id]]
+        bringing = [scope for scope in mine if members[scope.id] or scope.id in said]
         pairs = self._pair_scenes(bringing)
         counterparts = self._counterparts(bringing, pairs, plans)
         there = self._rows.trees.scopes_of([id_ for id_, _ in counterparts.values()])
@@ -222,7 +229,9 @@ class Uniting:
         """What happens to trees that take the source's leaves, and to scopes that are active from now on."""
         rest = [scope for scope in scopes if scope.copy is None]
         growing = [
-            (scope, scope.there.head) for scope in rest if scope.there is not None and scope.there.head is not None
+            (scope, scope.there.head)
+            for scope in rest
+            if scope.leaves and scope.there is not None and scope.there.head is not None
         ]
         loaded = self._rows.reduce.load_paths([one for scope, _ in growing for one in scope.leaves])
         scenes = {pair.target.id: pair for pair in pairs}

@@ -57,6 +57,7 @@ class Check(StrEnum):
         "a session's window is of turns that are there, not deleted",
         True,
     )
+    TOPICS = "topics", "turn_topic", "a turn's topic is a scene of its forest, and no deleted turn has one"
     CALENDAR = "calendar", "calendar_digest", "a day's digest is of turns that are there", True
     LEASES = "leases", "index_row", "work is running exactly when somebody holds a lease on it", True
     TASKS = "tasks", "maintenance", "maintenance is running exactly when somebody holds a lease on it", True

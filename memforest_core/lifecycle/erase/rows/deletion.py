@@ -64,6 +64,11 @@ _ITEMS_OF_TURNS = sa.text(f"""
         ON i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
 """)
 
+_TOPICS_OF_TURNS = sa.text(f"""
+    SELECT count(*) FROM {TURNS} JOIN memforest.turn_topic w
+        ON w.tenant_id = :t AND w.session_id = u.session AND w.ordinal = u.ordinal
+""")
+
 _DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_TIMES}")
 
 _VECTORS = sa.text(f"""
@@ -105,6 +110,7 @@ class RemainingRows(BatchRows):
             (m.SessionWindow.session_id, sessions_of(removed.turns)),
         )
         found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
+        found["turn_topic.vector"] = self._turns(_TOPICS_OF_TURNS, removed.turns).scalar_one()
         for words in (
             self._ids(_WORDS_OF_TREES, removed.trees),
             self._ids(_WORDS_OF_CELLS, removed.rewritten),

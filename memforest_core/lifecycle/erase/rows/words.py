@@ -22,7 +22,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.copying import blanks, change_rows, columns_of, delete_given, given
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, among
-from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes
+from memforest_core.store.trees import NEXT_VERSION, WITHOUT_WORDS, bury_points, lock_nodes, lock_trees
 from memforest_core.store.vectors import cell_hash
 
 # Among the lost candidates first the one that most likely worded the fact: by it the fact went to its scenes.
@@ -179,10 +179,19 @@ _DROP_RUNNING = sa.text("""
        AND r.forest_id = s.forest_id AND r.external_id = s.external_id
 """)
 
-_DROP_SCOPES = sa.text(f"""
-    DELETE FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = {IDS} AND r.root_id IS NULL
+_EMPTY = f"""r.tenant_id = :t AND r.tree_id = {IDS} AND r.root_id IS NULL
        AND NOT EXISTS (SELECT 1 FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id)
+       AND NOT EXISTS (SELECT 1 FROM memforest.turn_topic w WHERE w.tenant_id = :t AND w.tree_id = r.tree_id)"""
+
+# An append that gives a turn to a topic locks the topic first: it is waited for, and its turn is seen.
+_LOCK_SCOPES = sa.text(f"SELECT 1 FROM memforest.tree r WHERE {_EMPTY} ORDER BY r.tree_id FOR UPDATE")
+_DROP_SCOPES = sa.text(f"DELETE FROM memforest.tree r WHERE {_EMPTY}")
+
+_DROP_TOPICS = sa.text(f"""
+    DELETE FROM memforest.turn_topic w USING {TURNS}
+     WHERE w.tenant_id = :t AND w.session_id = u.session AND w.ordinal = u.ordinal RETURNING w.tree_id
 """)
+_CLEAR_TITLES = sa.text(f"UPDATE memforest.tree SET {WITHOUT_WORDS} WHERE tenant_id = :t AND tree_id = {IDS}")
 
 _DROP_TOMBSTONES = sa.text("""
     DELETE FROM memforest.index_row i
@@ -359,7 +368,16 @@ class WordRows(BatchRows):
 
     def drop_scopes(self, trees: Sequence[TreeId]) -> int:
         """Drop scopes that are empty now; how many."""
+        self._ids(_LOCK_SCOPES, trees)
         return self._ids(_DROP_SCOPES, trees).rowcount
+
+    def drop_topics(self, turns: Sequence[TurnKey]) -> list[TreeId]:
+        """Turns whose words are gone have no topic; the topics that lost them, and their titles and tags with that."""
+        topics = sorted({TreeId(tree) for tree in self._turns(_DROP_TOPICS, turns).scalars()}, key=str)
+        if topics:
+            lock_trees(self._db, self._tenant, topics)
+            self._ids(_CLEAR_TITLES, topics)
+        return topics
 
     def drop_visits(self, ids: Sequence[UUID]) -> int:
         return self._ids(_DROP_VISITS, ids).rowcount

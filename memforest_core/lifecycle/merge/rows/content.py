@@ -37,6 +37,7 @@ from memforest_core.store.packs import of_sessions, unpack
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
 from memforest_core.store.statements import from_document
+from memforest_core.store.topics import CopiedTurns
 from memforest_core.store.trees import TreeRows, head_of, micros, node_of
 from memforest_core.store.vectors import cell_hash, from_bytes
 
@@ -116,6 +117,14 @@ class TreeCopies(TreeRows):
         due = sa.case((_DIRTY, seconds_from_now(quiet_s)))
         changed = _SCOPE_CHANGED | {"forest_id": target, "due_at": due}
         self._db.execute(copy_rows("tree", self._tenant, by, new, changed, order_by=[given("tree_id")]))
+
+    def topics_of(self, said: CopiedTurns) -> frozenset[TreeId]:
+        """The topics of turns that are copied."""
+        return frozenset(said.topics(self._db, self._tenant))
+
+    def copy_topics(self, said: CopiedTurns, target: ForestId, scenes: Mapping[TreeId, TreeId]) -> None:
+        """Give copied turns the topics that theirs have become."""
+        said.copy(self._db, self._tenant, target, scenes)
 
     def copy_summaries(self, target: ForestId, renamed: Mapping[NodeId, NodeId]) -> None:
         """Copy the summaries of nodes to their copies, and mark those for indexing."""

@@ -9,13 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, SessionId, cell_id, session_id
+from memforest_core.domain.ids import ForestId, SessionId, TreeKind, cell_id, session_id, tree_id
 from memforest_core.index.rows import want_indexed
 from memforest_core.lifecycle.rebuild.records import Pair, Remaining
 from memforest_core.store import tables as m
-from memforest_core.store.copying import copy_forest_rows, copy_rows, given, old
+from memforest_core.store.copying import blanks, copy_forest_rows, copy_rows, given, old
 from memforest_core.store.packs import of_sessions, unpack
 from memforest_core.store.rows import FIRST, TenantRows
+from memforest_core.store.topics import CopiedTurns
 from memforest_core.store.trees import bury_points
 
 _MOST_SESSIONS = 200
@@ -104,6 +105,15 @@ _CELL = {
     "error_code": sa.case((_STATE == "dead", old("error_code"))),
     "error_text": sa.case((_STATE == "dead", old("error_text"))),
 }
+_TOPIC = {
+    "state": "candidate",
+    "height": 0,
+    "leaf_count": 0,
+    "centroid": sa.literal_column("decode(repeat('00', octet_length(old.centroid)), 'hex')"),
+    "begun_at": sa.func.coalesce(old("begun_at"), sa.func.clock_timestamp()),
+    **{name: sa.null() for name in ("root_id", "first_mark_at", "last_mark_at", "due_at", "cold_at", *blanks("tree"))},
+}
+"""A topic of a copy: its facts are placed again, and its summary and title follow from them."""
 _CELL_LEFT_OUT = ("attempts", "placed", "placed_at", "retry_at")
 
 
@@ -167,7 +177,19 @@ class SessionCopies(TenantRows):
         self._db.execute(copy_forest_rows("speaker", self._tenant, pair.source, pair.copy))
         texts = _OF_TEXTS.bindparams(t=self._tenant, old=session)
         self._db.execute(copy_forest_rows("vector", self._tenant, pair.source, pair.copy, texts))
+        self._copy_topics(pair, session, new)
         return self._copy_cells(pair, session, new)
+
+    def _copy_topics(self, pair: Pair, session: SessionId, new: SessionId) -> None:
+        """Topics that ``append`` chose, without facts: their turns' facts go there when they are placed."""
+        said = CopiedTurns({session: (new, 0)}, matched=True)
+        copies = {
+            topic: tree_id(pair.copy, TreeKind.SCENE, str(topic)) for topic in said.topics(self._db, self._tenant)
+        }
+        ids = {"tree_id": copies.values(), "scope_key": list(map(str, copies.values()))}
+        statement = copy_rows("tree", self._tenant, {"tree_id": copies}, ids, _TOPIC | {"forest_id": pair.copy})
+        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "tree_id"]))
+        said.copy(self._db, self._tenant, pair.copy, copies)
 
     def remaining(self, copy: ForestId) -> Remaining:
         """What the copy still has to do."""

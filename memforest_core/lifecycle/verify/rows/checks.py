@@ -314,6 +314,19 @@ VIOLATIONS = {
      WHERE i.tenant_id = :t AND i.{F} AND i.said_in IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = i.said_in
                           AND t.ordinal = i.ordinal AND NOT t.erased)""",
+    Check.TOPICS: f"""
+    SELECT w.session_id AS id, broken.what FROM memforest.turn_topic w
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id AND t.ordinal = w.ordinal
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = w.session_id
+      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = w.tree_id
+    {
+        codes(
+            no_turn="t.erased",
+            no_topic="r.kind <> 'scene' OR r.state = 'merged'",
+            other_forest="r.forest_id <> w.forest_id OR s.forest_id <> w.forest_id",
+            other_time="t.occurred_at <> w.occurred_at",
+        )
+    } AND w.tenant_id = :t AND w.{F}""",
     # Turns may have come since; those that it was made of are deleted only together with it.
     Check.CALENDAR: f"""
     SELECT DISTINCT g.forest_id AS id, 'no_turn' AS what FROM memforest.calendar_digest g

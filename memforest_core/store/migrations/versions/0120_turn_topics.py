@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from alembic import op
+
+from memforest_core.store.topics import ASSIGN
 
 revision = "0120"
 down_revision = "0101"
@@ -10,7 +13,7 @@ branch_labels = None
 depends_on = None
 
 compatible = True
-"""The version before stores turns without topics; those have none until their cells are reduced again."""
+"""The version before stores turns without topics; those have none before their cells are placed again."""
 
 _UP = """
 CREATE TABLE memforest.turn_topic (
@@ -50,9 +53,19 @@ END $$;
 ALTER TABLE memforest.tree ADD COLUMN begun_at timestamptz;
 """
 
+_CELLS = sa.text("SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND session_id = :s AND placed")
+
 
 def upgrade() -> None:
-    op.get_bind().connection.cursor().execute(_UP)
+    database = op.get_bind()
+    database.connection.cursor().execute(_UP)
+    database.execute(sa.text("SET LOCAL memforest.across = 'on'"))
+    # A policy that reads across tenants does not write.
+    for tenant, session in database.execute(sa.text("SELECT tenant_id, session_id FROM memforest.session")).all():
+        database.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": tenant})
+        cells = database.scalars(_CELLS, {"t": tenant, "s": session}).all()
+        database.execute(ASSIGN, {"t": tenant, "cells": cells})
+    database.execute(sa.text("SET LOCAL memforest.across = 'off'"))
 
 
 def downgrade() -> None:
