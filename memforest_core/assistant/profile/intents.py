@@ -44,8 +44,9 @@ when that is the writer or nobody. "alias" is another name of this person ("Serg
 Sergey", about gruzilkin), copied from the text; it is empty unless the object says that somebody has it.
 """
 
-_END = " \t\n.!?\"'"
+_END = " \t\n.!?"
 _SPACES = re.compile(r"\s+")
+_WHOLE = re.compile(r"""(["'])(?P<words>[^"']*)\1""")
 _CITED = re.compile(r"^\s*>.*$", re.MULTILINE)
 _SAYS = REQUESTS.patterns
 
@@ -190,21 +191,29 @@ def read_by_rules(text: str, chat: Chat = Chat()) -> Intent:
     said, named = chat.said(text)
     after = _SAYS["afterwards"].fullmatch(said) if said and named else None
     if after is not None:
-        return chat.request(IntentKind.REMEMBER, after["object"].strip(_END))
+        return chat.request(IntentKind.REMEMBER, _trimmed(after["object"]))
     for sentence in sentences(said or ""):
         found = _requested(sentence.strip(), chat) or (_queried(sentence.strip(), chat) if named else None)
         if found is not None and found.kind is not IntentKind.NONE:
             return found
-    return Intent(IntentKind.NONE, "", Made.RULES)
+    noted = chat.request(IntentKind.REMEMBER, _trimmed(said)) if said and named else None
+    return noted if noted is not None and noted.alias else Intent(IntentKind.NONE, "", Made.RULES)
+
+
+def _trimmed(words: str) -> str:
+    """Words without punctuation at their ends, and without quotes around all of them."""
+    words = words.strip(_END)
+    quoted = _WHOLE.fullmatch(words)
+    return quoted["words"].strip(_END) if quoted else words
 
 
 def _requested(said: str, chat: Chat) -> Intent | None:
     about = _SAYS["about"].match(said)
     if about is not None:
-        return chat.question((about["object"] or about["else"] or "").strip(_END))
+        return chat.question(_trimmed(about["object"] or about["else"] or ""))
     theirs = _SAYS["about_somebody"].match(said)
     if theirs is not None and (whom := chat.who(theirs["about"])):
-        return chat.request(IntentKind.REMEMBER, theirs["object"].strip(_END), whom)
+        return chat.request(IntentKind.REMEMBER, _trimmed(theirs["object"]), whom)
     for kind, pattern, nothing in (
         (IntentKind.REMEMBER, _SAYS["remember"], _SAYS["remember_nothing"]),
         (IntentKind.FORGET, _SAYS["forget"], _SAYS["forget_nothing"]),
@@ -215,7 +224,8 @@ def _requested(said: str, chat: Chat) -> Intent | None:
         what, before = found["object"], said[: found.start("object")].rstrip().casefold()
         if kind is IntentKind.FORGET and before.endswith("about"):
             what = re.split(r"[,;]", what)[0]
-        what = _SAYS["from_memory"].sub("", what.strip(_END)).strip(_END)
+        for ending in ("polite_end", "from_memory"):
+            what = _trimmed(_SAYS[ending].sub("", _trimmed(what)))
         is_question = kind is IntentKind.REMEMBER and said.endswith("?") and not _SAYS["polite_question"].match(said)
         noun = before.endswith((" that", " this")) and not _SAYS["clause"].match(what)
         if what and not is_question and not noun and not nothing.match(what):
@@ -223,28 +233,28 @@ def _requested(said: str, chat: Chat) -> Intent | None:
     for name, pattern in REQUESTS.elsewhere.items():
         found = pattern.match(said)
         if found is not None and not said.endswith("?"):
-            return chat.request(IntentKind(name), (found["object"] or found["all"]).strip(_END))
+            return chat.request(IntentKind(name), _trimmed(next(filter(None, found.groups()))))
     return None
 
 
 def _queried(said: str, chat: Chat) -> Intent | None:
     """What a question to the assistant by name wants to know of people."""
     who = _SAYS["who"].match(said)
-    if who is not None and (found := chat.question(who["object"].strip(_END))).kind is not IntentKind.NONE:
+    if who is not None and (found := chat.question(_trimmed(who["object"]))).kind is not IntentKind.NONE:
         return found
-    if not _SAYS["question"].fullmatch(said):
+    if not _SAYS["question"].fullmatch(said) or _SAYS["itself"].search(said):
         return None
     named = found_in(said, chat.people) if chat.people is not None else []
     if not named and not _SAYS["ours"].search(said):
         return None
     about = named[0].person.id if named else chat.about(said)
-    return Intent(IntentKind.RECALL, said.strip(_END), Made.RULES, about=about)
+    return Intent(IntentKind.RECALL, _trimmed(said), Made.RULES, about=about)
 
 
 def _checked(answer: IntentAnswer, text: str, chat: Chat = Chat()) -> Intent:
     """The intent of an answer. Raises ContentFault for words that are not in the text, or are missing."""
     what, about, alias = (
-        " ".join(clean(each).split()).strip(_END) for each in (answer.object, answer.about, answer.alias)
+        _trimmed(" ".join(clean(each).split())) for each in (answer.object, answer.about, answer.alias)
     )
     kind = answer.kind
     if kind is IntentKind.NONE:

@@ -45,6 +45,7 @@ class Requests:
     """What requests.toml has, by name; ``elsewhere`` for other languages than English, by kind of intent."""
 
     patterns: Mapping[str, re.Pattern[str]]
+    aliases: Mapping[str, re.Pattern[str]]
     elsewhere: Mapping[str, re.Pattern[str]]
 
 
@@ -67,21 +68,25 @@ def alias_in(text: str, people: People | None) -> Alias | None:
     Of two names one is a speaker's, and the other the alias; without ``people`` the second. "is" gives one only between
     a handle and a name: "Bob is German" and "Bob is late" give none.
     """
-    read = REQUESTS.patterns["alias"].fullmatch(text.strip(" \t\n.!?").replace("\u2019", "'"))
+    said = text.strip(" \t\n.!?").replace("\u2019", "'")
+    read = next((found for each in REQUESTS.aliases.values() if (found := each.fullmatch(said)) is not None), None)
     if read is None:
         return None
-    of, name = read["of"], read["name"].lstrip("@")
-    person = people.who(of) if people is not None and of else None
-    if people is not None and of and person is None:
-        person, name = people.who(name), of.lstrip("@")
-        if person is None:
+    parts = read.groupdict()
+    of, name, plain = parts.get("of") or parts.get("whose"), read["name"].lstrip("@"), bool(parts.get("plain"))
+    two = [people.who(words) if people is not None and words else None for words in (of, name)]
+    if people is not None and of and two == [None, None]:
+        return None
+    alias = of.lstrip("@") if of and two[0] is None and two[1] is not None else name
+    if plain and of and not read["quote"]:
+        small = [words.islower() or words.startswith("<@") for words in (of, read["name"])]
+        # A word after "is" may be an adjective: "Sergey is claustrophobic".
+        adjective = two[1] is None and name.islower() and name.isalpha()
+        if small[0] == small[1] or adjective or not _is_name(of):
             return None
-    handles = [word.islower() or word.startswith("<@") for word in (of or "", read["name"])]
-    if not read["quote"] and not _is_name(name, sure=not (read["same"] or read["also"])):
+    if not read["quote"] and not _is_name(alias, sure=REQUESTS.patterns["surely_named"].search(said) is not None):
         return None
-    if read["same"] and not read["quote"] and (handles[0] == handles[1] or not _is_name(of)):
-        return None
-    return Alias(person or of, name)
+    return Alias(two[0] or two[1] or of, alias)
 
 
 @cache
