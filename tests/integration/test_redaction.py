@@ -136,7 +136,8 @@ def test_corrections_metadata_and_chat_exchanges_are_masked(plain: Stack) -> Non
     (fact,) = plain.rows("SELECT fact_id FROM memforest.fact")
     memory.lifecycle.correct("bob", fact.fact_id, text=f"Bob moved to Bern, says {MAIL}.", actor="ann")
     messages = [{"role": "user", "content": f"Remember {KEY}."}]
-    exchange = Exchange("bob", "chat", messages, 1_000)
+    run(memory, Exchange("bob", "chat", messages, 1_000).prepared())
+    exchange = Exchange("bob", "chat", messages, 1_000, retried=True)
     made = run(memory, exchange.prepared())
     assert run(memory, exchange.concluded(made, {"role": "assistant", "content": f"I know {CARD}."})) is None
     plain.drive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,10 @@ _PATTERNS = {
     ),
 }
 """Possessive where parts could be divided in several ways: any text costs about one pass."""
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ \u00a0-]?[A-Za-z0-9]){11,30}", re.ASCII)
+_IBAN = re.compile(r"(?<![A-Za-z0-9])(?=([A-Za-z]{2}\d{2}(?:[ \u00a0-]?[A-Za-z0-9]){11,30}))", re.ASCII)
 _CARD = re.compile(
-    r"(?<!\w)(?<!\d[.,])(?:\d{12,19}|\d{4}([ \u00a0.-])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?"
-    r"|\d{4}([ \u00a0.-])\d{6}\2\d{4,5})(?!\w)",
+    r"(?<!\w)(?<!\d[.,])(?=(\d{12,19}(?!\w)|\d{4}(?P<by>[ \u00a0.-])"
+    r"(?:\d{4}(?P=by)\d{4}(?P=by)\d{1,4}(?:(?P=by)\d{3})?|\d{6}(?P=by)\d{4,5})(?!\w)))",
     re.ASCII,
 )
 _ISSUED = re.compile(
@@ -71,20 +71,20 @@ _ISSUED = re.compile(
 """Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay, Maestro: prefixes with their lengths."""
 
 
-def _ibans(text: str, start: int, most: int) -> int | None:
-    """Where an IBAN ends that has its country's length and right check digits."""
+def _ibans(text: str, start: int, most: int) -> int:
+    """Where an IBAN ends that has its country's length and right check digits; its start for none."""
     from stdnum import iban
 
     ends = (end for end in range(most, start + 14, -1) if not text[end : end + 1].isalnum())
-    return next((end for end in ends if iban.is_valid(text[start:end], check_country=False)), None)
+    return next((end for end in ends if iban.is_valid(text[start:end], check_country=False)), start)
 
 
-def _cards(text: str, start: int, end: int) -> int | None:
-    """Where a card number ends that has an issuer and a right Luhn digit."""
+def _cards(text: str, start: int, end: int) -> int:
+    """The same of a card number that has an issuer and a right Luhn digit."""
     from stdnum import luhn
 
     digits = re.sub(r"\D", "", text[start:end])
-    return end if _ISSUED.fullmatch(digits) and luhn.is_valid(digits) else None
+    return end if _ISSUED.fullmatch(digits) and luhn.is_valid(digits) else start
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +94,17 @@ class Finder:
     kind: str
     mark: str
     pattern: Any
-    check: Callable[[str, int, int], int | None] | None = None
+    check: Callable[[str, int, int], int] = lambda text, start, end: end
 
     def masked(self, text: str) -> tuple[str, int]:
         """A text with marks, and how many."""
         parts, at = [], 0
-        for start, end in self.spans(text):
-            parts += [text[at:start], self.mark]
-            at = end
+        for found in self.pattern.finditer(text):
+            start, end = found.span(min(1, self.pattern.groups))
+            if at <= start < (end := self.check(text, start, end)):
+                parts += [text[at:start], self.mark]
+                at = end
         return "".join([*parts, text[at:]]), len(parts) // 2
-
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where they are, in order, none empty."""
-        if self.check is None:
-            group = min(1, self.pattern.groups)
-            yield from (span for each in self.pattern.finditer(text) if (span := each.span(group))[0] < span[1])
-            return
-        at = 0
-        while found := self.pattern.search(text, at):
-            end = self.check(text, *found.span())
-            at = found.start() + 1 if end is None else end
-            if end is not None:
-                yield found.start(), end
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,14 @@ class Exchange:
         for end in ends:
             # When an answer failed, more may follow what waits for it.
             for known in range(min(count, end), 0, -1) if end == len(tail) else [count]:
-                if known and [turn.content for turn in tail[max(0, end - known) : end]] == said[:known]:
-                    return tail[end - known - 1].id if end > known else ""
+                before = tail[end - known - 1].id if end > known else ""
+                ids = [_chained(before, *fresh[: at + 1]) for at in range(known)]
+                # A masked text differs from what was sent; its id was made from that.
+                if 0 < known <= end and all(
+                    turn.content == text or turn.id == id_
+                    for turn, text, id_ in zip(tail[end - known : end], said, ids, strict=False)
+                ):
+                    return before
         return tail[-1].id if tail else ""
 
 
