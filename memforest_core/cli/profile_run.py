@@ -19,7 +19,9 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.file_items import Converted
 
 QUESTIONS = 20
-"""The last turns that are recalled when no question is given."""
+"""The last turns of the last owner that are recalled when no question is given."""
+TIMEOUT_S = 3_600.0
+"""For the pipeline to write all of an owner."""
 
 
 def profile_run(
@@ -43,8 +45,9 @@ def profile_run(
     from memforest_core.settings import load_settings
 
     sessions = _sessions(file or str(files(demo_data) / "conversation.jsonl"), owner, me)
-    said = [str(turn["content"]) for one in sessions for turn in one.turns]
-    profile, settings, questions = Profile(), load_settings(), question or said[-QUESTIONS:]
+    last, turns = sessions[-1].owner, sum(len(one.turns) for one in sessions)
+    said = [str(turn["content"]).strip()[:1_000] for one in sessions if one.owner == last for turn in one.turns]
+    profile, settings, questions = Profile(), load_settings(), question or list(filter(None, said))[-QUESTIONS:]
     with tempfile.TemporaryDirectory(prefix="memforest-profile-") as directory:
         node = EmbeddedNode.start(Path(directory), settings, os.cpu_count() or 1, profile)
         with MemForest(node.services, node) as memory:
@@ -53,13 +56,13 @@ def profile_run(
             for one in sessions:
                 memory.ingest(one.owner, one.session_id, one.turns, started_at=one.started_at)
             for name in dict.fromkeys(one.owner for one in sessions):
-                memory.flush(name)
+                memory.flush(name, TIMEOUT_S)
             written_s = time.perf_counter() - started
-            recalls = [memory.recall(sessions[-1].owner, text[:1_000]).timings_ms for text in questions]
+            recalls = [memory.recall(last, text).timings_ms for text in questions]
             stages = profile.numbers()
     slowest = max(STAGES, key=lambda name: stages[name]["wall_s"])
     median_ms = {step: statistics.median(each.get(step, 0.0) for each in recalls) for step in recalls[0]}
-    counts = {"sessions": len(sessions), "turns": len(said), "recalls": len(recalls), "written_s": written_s}
+    counts = {"sessions": len(sessions), "turns": turns, "recalls": len(recalls), "written_s": written_s}
     if as_json:
         print_json(
             {"model": settings.llm.model, **counts, "slowest": slowest, "stages": stages, "recall_p50_ms": median_ms}
