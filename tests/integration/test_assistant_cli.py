@@ -60,6 +60,11 @@ SHOWN: dict[str, tuple[Callable[[MemForest], Any], tuple[str, ...], str]] = {
     "today": (lambda memory: memory.today("alice"), ("today",), "nothing was said"),
     "day": (lambda memory: memory.day("alice", "2024-04-25"), ("day", "2024-04-25"), "Alice: I work at Initech."),
     "week": (lambda memory: memory.week("alice"), ("week",), "Nothing was said."),
+    "day of a speaker": (
+        lambda memory: memory.day("alice", "2024-04-25", "Eve"),
+        ("day", "2024-04-25", "--speaker", "Eve"),
+        "nothing of or about this speaker",
+    ),
     "period": (lambda memory: memory.period("alice", "2024"), ("period", "2024"), "2024-01-01 to 2024-12-31"),
     "summarize": (lambda memory: memory.day("alice", "2024-04-25"), ("summarize", "--day", "2024-04-25"), "joined"),
     "window": (lambda memory: memory.window("alice", "s1"), ("window", "s1"), "Alice: I work at Initech."),

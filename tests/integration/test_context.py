@@ -69,17 +69,17 @@ class Diary:
     today: str = "Alice: packed the tent."
     week: str = "Alice: came back from Glittertind."
 
-    def today_of(self, _tenant: TenantId, _forest: ForestRef) -> Digest:
+    def today_of(self, _tenant: TenantId, _forest: ForestRef, _person: object) -> Digest:
         return Digest("day:1", self.today, ("The model was away when today was made.",))
 
-    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Digest:
+    def week_of(self, _tenant: TenantId, _forest: ForestRef, _person: object) -> Digest:
         return Digest("week:1", self.week)
 
 
 class NoDays(Diary):
     """Digests that the store does not give."""
 
-    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Digest:
+    def week_of(self, _tenant: TenantId, _forest: ForestRef, _person: object) -> Digest:
         raise StoreUnavailable("Postgres is away.")
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from memforest_core.models.calls import Embedder
 from tests.harness.model_answers import messages_of
 from tests.harness.model_server import ModelServer
+from tests.harness.searching import in_tables
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
-from tests.integration.test_calendar import NOON, PAD, calendar
+from tests.integration.test_calendar import NOON, PAD, Clock, calendar
 
 TODAY = NOON.date()
 WORDS = tuple(f"{first}{second}ovix" for first in ("bar", "dol", "fen", "gim", "kav", "lur", "mop", "nez", "quib", "tas")
@@ -71,8 +74,8 @@ def words_in(text: str) -> list[str]:
 
 
 def own_words(document: Mapping[str, Any], number: int) -> str:
-    own = [turn["text"] for turn in document["turns"] if turn["by"] == number]
-    return " ".join(["Finished.", *(f"Said {word}." for text in own for word in words_in(text))])
+    own = " ".join(turn["text"] for turn in document["turns"] if turn["by"] == number)
+    return " ".join(["Finished.", *(f"Said {word}." for word in words_in(own))])
 
 
 def copied(document: Mapping[str, Any], number: int) -> str:
@@ -146,3 +149,134 @@ def test_what_is_empty_or_of_others_alone_is_picked_by_rules_and_says_so(club: S
     ]  # fmt: skip
     assert len(made.degraded) == 1
     assert made.degraded[0].startswith("Rules picked the texts of 2 speakers")
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_person_has_a_week_and_longer_times(club: Stack, model: Writer, offline: bool) -> None:
+    """Given days of three people, then each one's week and life are made of their own days, by one call where these
+    don't fit, and not made again; the week of all is one of its own."""
+    for back in (1, 2, 3):
+        tell(club, 3, TODAY - timedelta(days=back))
+    days = calendar(club, offline=offline, week_chars=500 if offline else 100)
+    weeks = [days.week(club.tenant, "club", str(200 + number)) for number in range(3)]
+    assert [words_in(week.text) for week in weeks] == [[WORDS[number]] for number in range(3)]
+    assert [(len(week.days), week.turns, week.about) for week in weeks] == [(3, 9, f"{200 + at}") for at in range(3)]
+    assert [week.calls for week in weeks] == ([0, 0, 0] if offline else [4, 1, 1])
+    assert [document["about"] for document in model.periods] == ([] if offline else [name(at) for at in range(3)])
+    assert words_in(days.period(club.tenant, "club", "life", "<@202>").text) == [WORDS[2]]
+    group = days.week(club.tenant, "club")
+    assert (group.calls, words_in(group.text), group.turns) == (
+        0 if offline else 1,
+        ANY if offline else list(WORDS[:3]),
+        27,
+    )
+    assert days.week(club.tenant, "club", "200") == replace(weeks[0], calls=0)
+    assert [each.day for each in days.days(club.tenant, "club", speaker="200").items] == [
+        TODAY - timedelta(days=back) for back in (1, 2, 3)
+    ]
+
+
+SAID = "Barashius baked a gimelmovix cake. I hate rain, my kavoakix leaks."
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted"), [(SAID, f'Mira: "{SAID[:34]}"'), ("<@200> is right.", 'Mira: "Old is right."')]
+)
+@pytest.mark.parametrize("offline", [True, False])
+def test_what_others_said_of_a_person_is_in_their_day_with_who_said_it(
+    club: Stack, model: Writer, said: str, quoted: str, offline: bool
+) -> None:
+    """Given a mention by name or id, then it is in the day of the person, spoken or silent, without the rest of the
+    turn; other people, and the day of all, don't have it twice."""
+    yesterday = TODAY - timedelta(days=1)
+    say(club, 0, "I slept.", yesterday, called="Old" if "<@" in said else None)
+    for day, number in ((yesterday, 1), (TODAY, 1), (TODAY, 2)):
+        say(club, number, said if number == 1 else "It is late.", day, called="Mira" if number == 1 else None)
+    days = calendar(club, offline=offline)
+    silent, spoke = (days.day(club.tenant, "club", day, "200") for day in (TODAY, yesterday))
+    called = "Old" if "<@" in said else name(0)
+    assert (silent.text, silent.speakers[0].turns) == (quoted, 0)
+    assert spoke.text == f"{called}: I slept.\n{quoted}"
+    assert days.today(club.tenant, "club").text.count("\n") == 1
+    assert days.today(club.tenant, "club", name(2)).text == f"{name(2)}: It is late."
+    assert days.today(club.tenant, "club", "Nobody").text == ""
+
+
+def test_a_renamed_person_has_one_diary_under_all_names(club: Stack) -> None:
+    say(club, 0, "I moved to Lyon.", TODAY - timedelta(days=1), called="gruz")
+    say(club, 0, "I moved to Annecy.", called="gruzilkin")
+    say(club, 1, "I am Bob.", called="Bob")
+    days = calendar(club, offline=True)
+    for known in ("200", "gruz", "Gruzilkin", "gruzil", "<@200>", "@gruz"):
+        assert days.today(club.tenant, "club", known).text == "gruzilkin: I moved to Annecy."
+        assert days.week(club.tenant, "club", known).text == "2026-11-21 (Saturday): gruz: I moved to Lyon."
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_deletion_drops_all_that_was_made_of_a_person_s_words(club: Stack, offline: bool) -> None:
+    """Given one who quotes another, when the quoted words go, then no day, week or year of anybody has them."""
+    yesterday = TODAY - timedelta(days=1)
+    tell(club, 3, yesterday)
+    say(club, 1, f"{name(0)} saw a zanzibarium.", yesterday, at=20)
+    days = calendar(club, offline=offline, week_chars=100)
+    for number in ("200", "201", None):
+        days.week(club.tenant, "club", number)
+        days.period(club.tenant, "club", "2026", number)
+    assert in_tables(club, [WORDS[0], "zanzibarium"])
+    club.drive()
+    club.memory.lifecycle.forget("club", actor="test", speaker="201")
+    club.drive()
+    club.memory.lifecycle.forget("club", actor="test", speaker="200")
+    club.drive()
+    assert in_tables(club, [WORDS[0], WORDS[1], "zanzibarium"]) == {}
+    assert club.rows("SELECT 1 FROM memforest.calendar_digest") == []
+    assert words_in(days.week(club.tenant, "club", "202").text) == [WORDS[2]]
+    assert days.week(club.tenant, "club", "200").text == ""
+
+
+def test_after_a_merge_a_person_s_days_cover_both(club: Stack) -> None:
+    tell(club, 2, TODAY - timedelta(days=1))
+    turn = {"role": "user", "speaker_id": "201", "name": name(1), "content": f"I like {WORDS[5]}."}
+    club.memory.append("ann", "talk", turn | {"timestamp": f"{TODAY - timedelta(days=1)}T20:00:00Z"})
+    days = calendar(club, offline=True)
+    for owner in ("club", "ann"):
+        assert days.week(club.tenant, owner, "201").text
+    club.drive()
+    club.memory.lifecycle.merge(["ann"], into="club", actor="test")
+    club.drive(200)
+    assert club.rows("SELECT 1 FROM memforest.calendar_digest g LEFT JOIN memforest.forest f USING (forest_id) "
+                     "WHERE f.forest_id IS NULL OR f.state <> 'live'") == []  # fmt: skip
+    later = calendar(club, Clock(NOON + timedelta(hours=2)), offline=True)
+    assert WORDS[5] in later.week(club.tenant, "club", "201").text
+
+
+def test_a_context_has_the_days_of_its_speaker_alone(club: Stack) -> None:
+    tell(club, 3)
+    tell(club, 3, TODAY - timedelta(days=1))
+    service = replace(club.services.context, days=calendar(club))
+    for number in (0, 2):
+        shown = service.context(club.tenant, "club", speaker=str(200 + number))
+        texts = [part.text for part in (*shown.section("today"), *shown.section("week"))]
+        assert ([words_in(text) for text in texts], len(texts)) == ([[WORDS[number]]] * 2, 2)
+        assert shown.digest_ids == (f"week:2026-11-16:{200 + number}", f"day:2026-11-22:{200 + number}")
+
+
+def test_the_calls_of_a_chat_of_two_are_bounded(club: Stack, model: Writer) -> None:
+    """Given 100 turns in ten hours, with the contexts of both read after each hour and on the next day, then today is
+    made four times and once whole, and the week once for each."""
+    clock = Clock(datetime(2026, 11, 21, 8, tzinfo=UTC))
+    days = calendar(club, clock, week_chars=100)
+    for hour in range(10):
+        for turn in range(5):
+            for number in (0, 1):
+                say(club, number, f"Part {hour} {turn}: {WORDS[number]}, {PAD}.", clock.now.date(), at=8 + hour)
+        clock.forward(hours=1)
+        for speaker in ("200", "201"):
+            days.today(club.tenant, "club", speaker)
+            days.week(club.tenant, "club", speaker)
+    assert len(model.days) == 4
+    clock.forward(days=1)
+    for speaker in ("200", "201", "200"):
+        days.today(club.tenant, "club", speaker)
+        days.week(club.tenant, "club", speaker)
+    assert (len(model.days), len(model.periods)) == (5, 0)
