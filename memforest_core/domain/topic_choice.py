@@ -28,10 +28,11 @@ _ANNOUNCES = re.compile(
     r"|other \w{0,10} ?(thing|one)|oh and|mal was ander(e)?s|was ganz anderes|übrigens)\b",
     re.IGNORECASE,
 )
-_REPLIES = (
-    "already cheers cool damn fine good got great haha hello hey hiya kinda lol maybe nice nope okay perfect please pls"
-    " really right sure thank thanks thx well yay yeah yep yes ach danke gut jaja nein noch prima schon stimmt super"
-)
+_REPLIES = """
+    already another cheers cool damn fine good got great haha hello hey hiya kinda lol maybe nice nope okay one ones
+    other perfect please pls really right sure thank thanks thx well yay yeah yep yes
+    ach danke gut jaja nein noch prima schon stimmt super
+    """
 _PLAIN = frozenset(re.findall(r"\w+", _REPLIES)).union(*STOP_WORDS.values())
 """Words that say nothing of a topic: a reply of them alone follows the turn before."""
 
@@ -91,10 +92,8 @@ def _nearest(alike: Mapping[UUID, float], least: float) -> Choice:
 
 
 def compares(role: str, text: str) -> bool:
-    """Whether a turn is compared with earlier ones; others follow the turn before them."""
-    return role == Role.USER and (_has_words(text) or _ANNOUNCES.search(text) is not None)
-
-
-def _has_words(text: str) -> bool:
-    """Whether a text has a word that may be of a topic; numbers are not."""
-    return any(len(word) > 2 and word not in _PLAIN for word in re.findall(r"[^\W\d_]+", text.casefold()))
+    """Whether a turn is compared with earlier ones; others follow the turn before them. One word that may be of a
+    topic is enough in a sentence, but not in a reply of two; numbers are none."""
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    telling = sum(len(word) > 2 and word not in _PLAIN for word in words)
+    return role == Role.USER and telling > (0 if len(words) > 2 else 1)
