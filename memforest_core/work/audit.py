@@ -127,7 +127,7 @@ def _checked(rows: Iterable[ChainedRow]) -> Iterator[tuple[ChainedRow, str | Non
             yield row, f"A row of {row.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} was inserted: it is not in the chain."
             continue
         if row.place != place + 1:
-            finding = f"{row.place - place - 1} rows are missing before row {row.place}, so it can't be checked."
+            finding = f"Row {row.place} follows row {place}: rows are missing or exchanged, and it can't be checked."
         elif hashlib.sha256(previous + _canonical(row.columns)).digest() != row.hash:
             finding = f"Row {row.place} or the one before it was changed or exchanged."
         yield row, finding

@@ -139,8 +139,9 @@ def verify(
     else:
         for each in report.findings:
             console().print(each, style="red")
-        compared = f", and it extends the {report.extends} head" if report.extends and report.sound else ""
-        console().print(f"{len(report.findings)} violations in {report.head.rows} rows of the audit{compared}.")
+        compared = f", and extend the {report.extends} head" if report.extends else ""
+        sound = f"{report.head.rows} rows of the audit are as they were written{compared}."
+        console().print(sound if report.sound else "The audit is not as it was written.")
     if not report.sound:
         raise typer.Exit(Exit.FAILED)
 

@@ -465,6 +465,7 @@ def _read_end(process: Process) -> Reported:
         for result in report.checks
         if result.violations or result.not_checked
     ] + [f"dead: {count} {what}" for what, count in report.dead.items() if count]
+    unclean += services.audit_log.verify(tenant).findings
     for task, kind in dict.fromkeys((entry.task_id, entry.action) for entry in requested):
         ends = [entry.outcome for entry in entries if entry.task_id == task and entry.outcome in ENDS]
         if kind in (OperationKind.EXPORT, OperationKind.IMPORT) and ends in (["cancelled"], ["refused"]):

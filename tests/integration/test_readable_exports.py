@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,7 +18,18 @@ from memforest_core.lifecycle.bundle.records import TABLES, ExportFormat
 from memforest_core.lifecycle.bundle.rows.readable import EXTRAS
 from tests.harness.sealing import reseal
 from tests.harness.stack import Stack
-from tests.integration.test_bundles import Source, answers, counts, judge, refused, small_batches, source, texts
+from tests.integration.test_bundles import (
+    HOMES,
+    REPEATED,
+    Source,
+    answers,
+    counts,
+    judge,
+    refused,
+    small_batches,
+    source,
+    texts,
+)
 
 __all__ = ["judge", "small_batches", "source"]
 SAME = (
@@ -32,9 +43,11 @@ SAME = (
 Lines = list[dict[str, Any]]
 
 
-def exported(source: Source, path: Path, format: ExportFormat, vectors: bool | None = None) -> Path:
-    bundles = source.stack.services.lifecycle.bundles
-    bundles.export(source.stack.tenant, "bob", path, format=format, vectors=vectors, overwrite=True, actor="tester")
+def exported(source: Source | Stack, path: Path, format: ExportFormat, vectors: bool | None = None) -> Path:
+    running = source if isinstance(source, Stack) else source.stack
+    running.services.lifecycle.bundles.export(
+        running.tenant, "bob", path, format=format, vectors=vectors, overwrite=True, actor="tester"
+    )
     return path
 
 
@@ -120,6 +133,17 @@ def test_a_person_greps_the_json_lines(source: Source, views: sqlite3.Connection
             name: row[name] for name in ("about", "parent", "previous", "next", "time_start")
         }
         assert line["children"] == json.loads(row["children"])
+
+
+def test_what_was_erased_is_in_no_form(pipeline: Stack, tmp_path: Path) -> None:
+    for name, turns in (("homes", HOMES), ("repeated", REPEATED)):
+        pipeline.memory.ingest("bob", name, turns)
+    pipeline.drive()
+    pipeline.services.lifecycle.erasure.ask(pipeline.tenant, "bob", session="homes", actor="tester")
+    pipeline.drive()
+    for format in get_args(ExportFormat):
+        path = exported(pipeline, tmp_path / format, format)
+        assert b"Rufus" not in path.read_bytes() and b"red boat" in path.read_bytes()
 
 
 def test_an_export_from_before_a_column_was_added_is_read(source: Source, pipeline: Stack, tmp_path: Path) -> None:
