@@ -355,9 +355,7 @@ class MemForest(MemForestClient):
     def topic_stats(self, owner: str, topic: UUID | str) -> TopicStats:
         """Counts of a topic: turns, facts, dates, accesses, what its texts take, how fast it fades, and its points.
 
-        No access.
-
-        Raises as ``topic_context``."""
+        No access. Raises as ``topic_context``."""
 
     def topic_tag(self, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:
         """Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.

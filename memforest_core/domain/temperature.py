@@ -87,7 +87,7 @@ FEEDBACK = 0.2
 """The part of the distance to 1 or 0 by which one feedback moves an importance."""
 
 
-def rated(importance: float, useful: bool) -> float:
+def moved(importance: float, useful: bool) -> float:
     """An importance after a feedback, 0 to 1."""
     return importance + FEEDBACK * ((1.0 if useful else 0.0) - importance)
 

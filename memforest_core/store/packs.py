@@ -11,6 +11,7 @@ from __future__ import annotations
 import bz2
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -24,6 +25,9 @@ LEAST_BYTES = 4_000
 """Smaller packs save less than 55%, of which the columns of a packed turn take a third back."""
 MOST_BYTES = 100_000
 """Of a pack: reading a turn sends its pack, and above it compresses hardly better."""
+
+AT_ONCE = 10
+"""Packs that one transaction makes: half a second under the forest's lock."""
 
 PACKED = "memforest.packed(t.tenant_id, t.pack, t.session_id, t.ordinal) AS packed"
 """The column that a statement over turns ``t`` has besides their content."""
@@ -96,6 +100,12 @@ _OF_TEXTS = """unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[]), CAST(
            AS u(session, at, text)
      WHERE t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.at"""
 _LOOSE = sa.text(f"""
+    SELECT r.tree_id FROM memforest.tree r
+     WHERE {TOPIC} AND r.cold_at IS NOT NULL
+       AND (SELECT coalesce(sum(octet_length(t.content)), 0) FROM {TURNS}) >= :least
+     ORDER BY r.cold_at, r.tree_id LIMIT :n
+""")
+_UNPACKED = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.content
       FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree AND r.cold_at IS NOT NULL) r
      CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
@@ -117,16 +127,20 @@ QUESTION = "[?\uff1f\u061f]\\W*$"
 """How a text ends that is a question: closing quotes or a smiley may follow its mark."""
 
 
-def pack(connection: sa.Connection, tenant: TenantId, forest: ForestId, topics: Sequence[TreeId]) -> int:
-    """Pack the turns of cold topics where that saves something; how many. The caller holds the forest's lock."""
+def loose(connection: sa.Connection, tenant: TenantId, forest: ForestId, most: int) -> Sequence[TreeId]:
+    """Cold topics with turns that are to be packed, at most so many."""
+    return connection.scalars(_LOOSE, {"t": tenant, "f": forest, "least": LEAST_BYTES, "n": most}).all()
+
+
+def pack(connection: sa.Connection, tenant: TenantId, forest: ForestId, topic: TreeId) -> int:
+    """Pack turns of a cold topic, a part of them when there are many; how many. The caller holds the forest's lock."""
     done = 0
-    for topic in topics:
-        rows = connection.execute(_LOOSE, {"t": tenant, "f": forest, "tree": topic}).all()
-        for some, size in packs_of([(row.session_id, row.ordinal, row.content) for row in rows]):
-            new = {"forest_id": forest, "tree_id": topic, "texts": compressed(some), "turns": len(some)}
-            made = sa.insert(m.TurnPack).values(tenant_id=tenant, text_bytes=size, **new).returning(m.TurnPack.pack)
-            _move(connection, tenant, _PUT, int(connection.execute(made).scalar_one()), some, end=QUESTION)
-            done += len(some)
+    rows = connection.execute(_UNPACKED, {"t": tenant, "f": forest, "tree": topic}).all()
+    for some, size in islice(packs_of([(row.session_id, row.ordinal, row.content) for row in rows]), AT_ONCE):
+        new = {"forest_id": forest, "tree_id": topic, "texts": compressed(some), "turns": len(some)}
+        made = sa.insert(m.TurnPack).values(tenant_id=tenant, text_bytes=size, **new).returning(m.TurnPack.pack)
+        _move(connection, tenant, _PUT, int(connection.execute(made).scalar_one()), some, end=QUESTION)
+        done += len(some)
     return done
 
 
@@ -146,7 +160,9 @@ def unpack(connection: sa.Connection, tenant: TenantId, which: sa.ColumnElement[
 
 def of_topics(topics: Sequence[TreeId]) -> sa.ColumnElement[bool]:
     """That a pack was made of one of these topics."""
-    return m.TurnPack.tree_id.in_(topics)
+    r, p = m.Tree, m.TurnPack
+    forests = sa.select(r.forest_id).where(r.tenant_id == p.tenant_id, r.tree_id.in_(topics))
+    return p.forest_id.in_(forests) & p.tree_id.in_(topics)
 
 
 def of_no_cold_topic(forest: ForestId) -> sa.ColumnElement[bool]:

@@ -78,8 +78,8 @@ def set_temperature(connection: sa.Connection, tenant: TenantId, trees: Sequence
     r = m.Tree
     mine = (r.tenant_id == tenant, among(r.tree_id, trees), r.cold_at.is_(None) if cold else r.cold_at.is_not(None))
     since = sa.func.clock_timestamp() if cold else None
-    connection.execute(sa.update(r).where(*mine).values(cold_at=since))
-    if not cold:
+    changed = connection.execute(sa.update(r).where(*mine).values(cold_at=since)).rowcount
+    if changed and not cold:
         unpack(connection, tenant, of_topics(trees))
     return _turn(connection, tenant, connection.execute(_WANTED, {"t": tenant, "trees": list(trees)}).all())
 

@@ -101,6 +101,8 @@ def test_topics_are_listed_read_tagged_and_merged(program: Stack) -> None:
     assert run_json("topics", "context", pets, "--owner", "bob")["messages"][1]["content"] == PETS[0]
     assert len(run_json("topics", "history", pets, "--limit", "2", "--owner", "bob")["items"]) == 2
     assert run_json("topics", "stats", pets, "--owner", "bob")["topic"]["turns"] == 4
+    assert run_json("topics", "rate", pets, "0.25", "--owner", "bob")["importance"] >= 0.25
+    assert run_json("topics", "rate", pets, "--useful", "--owner", "bob")["importance"] >= 0.4
     assert run_json("topics", "tag", pets, "home", "animals", "--owner", "bob")["tags"] == ["home", "animals"]
     for command in (["list"], ["context", pets], ["history", pets], ["stats", pets]):
         assert "Milo" in run("topics", *command, "--owner", "bob") or command[0] in {"list", "stats"}

@@ -97,7 +97,13 @@ class TopicCooling:
             # What was touched within a half-life is never cold, however unimportant.
             rated = rows.least_recent(forest, own.half_life_s, RATED, own.importance) if over else []
             chosen = self._chosen(rows, forest, rated)
-        return done + (self._cool(tenant, forest, chosen) if chosen else Changed())
+        done += self._cool(tenant, forest, chosen) if chosen else Changed()
+        if own.pack:
+            with TopicRows.opened(self.engine, tenant) as rows:
+                topics = rows.loose(forest, AT_ONCE)
+            for topic in topics:
+                self._pack(tenant, forest, topic)
+        return done
 
     def _restless(self, tenant: TenantId, after: ForestId | None) -> list[ForestId]:
         most = self.settings.max_topics if self.settings.cooling else 2**31 - 1
@@ -124,6 +130,12 @@ class TopicCooling:
         return Changed(warmed=len(topics), points=points)
 
     @repeated
+    def _pack(self, tenant: TenantId, forest: ForestId, topic: TreeId) -> None:
+        with TopicRows.opened(self.engine, tenant) as rows:
+            if rows.lock_forest(forest, wait=False) == "live":
+                rows.pack(forest, topic)
+
+    @repeated
     def _cool(self, tenant: TenantId, forest: ForestId, chosen: list[TreeId]) -> Changed:
         """Rated again under the lock: something may have come to them, or been read of them, since."""
         with TopicRows.opened(self.engine, tenant) as rows:
@@ -133,8 +145,6 @@ class TopicCooling:
             idle = [row for row in found if row.cold_at is None and idle_s(row) > self.settings.half_life_s]
             topics = self._chosen(rows, forest, idle)
             points = rows.set_temperature(topics, cold=True)
-            if self.settings.pack:
-                rows.pack(forest, topics)
         return Changed(cooled=len(topics), points=points)
 
 

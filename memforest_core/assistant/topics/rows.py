@@ -20,7 +20,7 @@ from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
-from memforest_core.store.packs import PACKED, Texts, of_no_cold_topic, pack, unpack
+from memforest_core.store.packs import PACKED, Texts, loose, of_no_cold_topic, pack, unpack
 from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import COOLABLE, REACHED, TOPIC, TURNS, described
@@ -223,9 +223,13 @@ class TopicRows(ReduceRows):
         """Make topics cold or hot; how many points that changes. The caller holds the forest's lock."""
         return set_temperature(self._db, self._tenant, trees, cold=cold)
 
-    def pack(self, forest: ForestId, topics: Sequence[TreeId]) -> int:
-        """Pack the turns of cold topics; how many turns. The caller holds the forest's lock."""
-        return pack(self._db, self._tenant, forest, topics)
+    def loose(self, forest: ForestId, most: int) -> Sequence[TreeId]:
+        """Cold topics with turns that are to be packed, at most so many."""
+        return loose(self._db, self._tenant, forest, most)
+
+    def pack(self, forest: ForestId, topic: TreeId) -> int:
+        """Pack turns of a cold topic; how many. The caller holds the forest's lock."""
+        return pack(self._db, self._tenant, forest, topic)
 
     def unpack_strays(self, forest: ForestId, most: int, *, every: bool) -> int:
         """Unpack packs that no cold topic has any more, or ``every`` one, at most so many; how many turns."""

@@ -16,7 +16,7 @@ from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
 from memforest_core.domain.ids import TenantId, TreeId
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.domain.rendering import chat_message, turn_line
-from memforest_core.domain.temperature import Decay, checked_tags, memory_kind, rated, stored_tags
+from memforest_core.domain.temperature import Decay, checked_tags, memory_kind, moved, stored_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
@@ -105,9 +105,7 @@ class TopicService:
     def topic_stats(self, tenant: TenantId, owner: str, topic: UUID | str) -> TopicStats:
         """Counts of a topic: turns, facts, dates, accesses, what its texts take, how fast it fades, and its points.
 
-        No access.
-
-        Raises as ``topic_context``.
+        No access. Raises as ``topic_context``.
         """
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
@@ -136,7 +134,7 @@ class TopicService:
             raise InvalidInput("Give an importance from 0 to 1.", code="invalid_rating")
         with self._changing(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
-            value = importance if importance is not None else rated(float(row.stated), bool(useful))
+            value = importance if importance is not None else moved(float(row.stated), bool(useful))
             rows.rate(row.tree_id, value)
             return topic_of(self._topic(rows, known, owner, topic)[1], self.settings.topics)
 
@@ -216,10 +214,13 @@ def stats_of(row: Row, counts: Row, settings: TopicSettings) -> TopicStats:
     before, after = found.pop("unpacked_bytes"), found.pop("packed_bytes")
     found |= {"text_bytes": found["text_bytes"] + before, "stored_bytes": found["stored_bytes"] + after}
     topic, decay = topic_of(row, settings), Decay(settings.half_life_s)
-    why = "" if found["compressed_turns"] else "Turns are compressed when their topic becomes cold."
-    if why and not settings.pack:
-        why = "The setting topics.pack is off."
-    elif why and found["text_bytes"] < LEAST_BYTES:
+    cold = topic.temperature is Temperature.COLD
+    why = "The next round compresses them." if cold else "Turns are compressed after their topic became cold."
+    if found["compressed_turns"]:
+        why = ""
+    elif not (settings.pack and settings.cooling):
+        why = "The setting topics.pack or topics.cooling is off."
+    elif found["text_bytes"] < LEAST_BYTES:
         why = f"Its turns have {found['text_bytes']} bytes: below {LEAST_BYTES} compressing saves too little."
     return TopicStats(
         topic,

@@ -30,6 +30,7 @@ from memforest_core.lifecycle.retain.records import (
 )
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
+from memforest_core.store.topics import COOLABLE
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operation_rows import OperationRows
 
@@ -55,21 +56,24 @@ def old_cells(forest: str, cutoff: str) -> str:
 
 
 def faded_cells(forest: str, cutoff: str) -> str:
-    """Cells of a forest that topics have which are cold since before a timestamp, and that nothing else needs: no fact
-    and no turn of another topic, and nothing pinned."""
-    faded = f"(SELECT coalesce(bool_and(coalesce(r.cold_at < {cutoff}, false)), false) FROM memforest.tree r"
-    facts = "FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND"
-    fact = f"""{faded} JOIN memforest.placement b ON b.tenant_id = :t AND b.tree_id = r.tree_id
-                WHERE r.tenant_id = :t AND r.kind = 'scene' AND b.payload_id = o.fact_id)"""
-    turns = """FROM memforest.turn_topic w WHERE w.tenant_id = :t AND w.session_id = c.session_id
-                AND w.ordinal BETWEEN c.first_turn AND c.last_turn AND"""
-    turn = f"{faded} WHERE r.tenant_id = :t AND r.tree_id = w.tree_id)"
+    """Cells of a forest of topics that are cold since before a timestamp, which no other topic and nothing pinned
+    needs."""
+    faded = f"coalesce(r.cold_at < {cutoff}, false)"
+
+    def needed(by: str) -> str:
+        return f"""(EXISTS (SELECT 1 FROM memforest.occurrence o
+                     JOIN memforest.placement b ON b.tenant_id = :t AND b.payload_id = o.fact_id
+                     JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = b.tree_id AND {COOLABLE}
+                    WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND {by})
+            OR EXISTS (SELECT 1 FROM memforest.turn_topic w
+                     JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = w.tree_id
+                    WHERE w.tenant_id = :t AND w.session_id = c.session_id
+                      AND w.ordinal BETWEEN c.first_turn AND c.last_turn AND {by}))"""
+
     return f"""
         SELECT c.* FROM memforest.cell c
          WHERE c.tenant_id = :t AND c.forest_id = {forest} AND {_SETTLED}
-           AND (EXISTS (SELECT 1 {facts} {fact}) OR EXISTS (SELECT 1 {turns} {turn}))
-           AND NOT EXISTS (SELECT 1 {facts} NOT {fact}) AND NOT EXISTS (SELECT 1 {turns} NOT {turn})
-           AND {free_cell(forest)}
+           AND {needed(faded)} AND NOT {needed(f"NOT {faded}")} AND {free_cell(forest)}
     """
 
 

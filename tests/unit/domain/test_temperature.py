@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.domain.temperature import Decay, Rated, cooling, learned_importance, priority
+from memforest_core.domain.temperature import (
+    Decay,
+    MemoryKind,
+    Rated,
+    cooling,
+    learned_importance,
+    memory_kind,
+    moved,
+    priority,
+)
 
 DAY = 86_400.0
 DECAY = Decay()
@@ -19,7 +28,37 @@ DECAY = Decay()
     [(0, 1), (4, 1), (5, 2), (9, 2), (10, 4), (15, 8), (20, 16), (24, 16), (25, 30), (10_000_000, 30)],
 )
 def test_the_half_life_doubles_with_each_fifth_access_up_to_thirty_days(accesses: int, days: float) -> None:
+    """And the kind of memory says where between the first and the longest one it is."""
     assert DECAY.half_life(accesses) == days * DAY
+    kind = {1: MemoryKind.SHORT, 30: MemoryKind.LONG}.get(int(days), MemoryKind.TRANSITIONING)
+    assert memory_kind(accesses, DECAY) is kind
+
+
+@pytest.mark.parametrize(
+    ("stated", "accesses", "idle_days", "importance", "half_life_days", "expected"),
+    [
+        (0.5, 0, 0, 0.5, 1, 0.5),
+        (0.5, 0, 3.4, 0.5, 1, 0.0474),
+        (0.5, 5, 2, 0.75, 2, 0.375),
+        (0.9, 10, 8, 0.975, 4, 0.24375),
+        (0.0, 25, 30, 0.96875, 30, 0.484375),
+        (1.0, 100, 90, 1.0, 30, 0.125),
+    ],
+)
+def test_the_decay_of_a_topic(
+    stated: float, accesses: int, idle_days: float, importance: float, half_life_days: float, expected: float
+) -> None:
+    """The table: what is stated, accesses and idle days give an importance, a half-life and a priority."""
+    assert learned_importance(stated, accesses, DECAY) == pytest.approx(importance)
+    assert DECAY.half_life(accesses) == half_life_days * DAY
+    assert priority(importance, accesses, idle_days * DAY, DECAY) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("before", "useful", "after"), [(0.5, True, 0.6), (0.5, False, 0.4), (1.0, True, 1.0), (0, False, 0)]
+)
+def test_a_feedback_moves_an_importance_a_fifth_of_the_way(before: float, useful: bool, after: float) -> None:
+    assert moved(before, useful) == pytest.approx(after)
 
 
 @pytest.mark.parametrize(
