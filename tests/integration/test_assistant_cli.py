@@ -128,6 +128,17 @@ def test_a_note_is_stored_and_printed(program: Stack) -> None:
     assert "Nothing is known of Zoe" in run("profile", "--owner", "alice", "--about", "Zoe")
     assert run_json("intent", "Forget where I work.")["object"] == "where I work"
     assert run("intent", "Hello.").strip() == "none"
+    group = ("--owner", "alice", "--speaker", "alice", "--addressees", "bot", "--addressees", "memo")
+    assert run("intent", "memo, remember that I go by allie7", *group).split("\n")[1:3] == [
+        "About: alice",
+        "Alias: allie7",
+    ]
+    assert "Stored" in run("remember", "I go by allie7", "--owner", "alice", "--alias", "Allie")
+    assert run_json("profile", "Allie", "--owner", "alice")["about"] == "Alice"
+    refused = CliRunner().invoke(
+        app, ["remember", "x", "--owner", "alice", "--about", "Bob", "--alias", "Alice", "--json"]
+    )
+    assert "alias_taken" in refused.stderr
 
 
 def test_words_are_shown_first_and_then_forgotten(program: Stack) -> None:

@@ -182,8 +182,11 @@ def test_what_is_forgotten_is_gone(memory: MemForest, owner: str) -> None:
 
 
 def test_a_note_and_a_deletion_in_words(memory: MemForest, owner: str) -> None:
-    memory.remember(owner, "I am allergic to peanuts.", wait="facts")
-    found = memory.forget(owner, "peanuts", dry_run=True)
+    wanted = memory.intent("bot, remember that I am allergic to peanuts.", owner, speaker=owner, addressees=["bot"])
+    assert (wanted.kind, wanted.about, wanted.alias) == ("remember", owner, None)
+    note = memory.remember(owner, wanted.object, wanted.about, alias=wanted.alias, wait="facts")
+    assert note.degraded == "" and memory.intent("remember that I sing", owner, addressees=["bot"]).kind == "none"
+    found = memory.forget(owner, "peanuts", dry_run=True, about=owner)
 
     assert any("peanuts" in fact.text for fact in (*found.facts, *found.others))
 
