@@ -53,8 +53,8 @@ MAX_DAYS = 31
 MAX_LIFE_DAYS = 400_000
 """Days of a life that are looked for: more than a thousand years."""
 FEW_TURNS, MANY_TURNS = 5, 50
-"""Today's digest is made again when it has as many new turns as it was made of, less the few; when it has many new ones
-anyway. So a day of n turns costs at most log2(n) + n / 50 calls, however often it is read."""
+"""Today's digest is made again when it has many new turns, or ten for each that it was made of above the few. So a day
+of n turns costs at most 2 + n / 50 calls before its end, however often it is read."""
 MAX_ROUNDS = 50
 """Queries for one page; a page may be short when so many days in a row have only deleted turns."""
 
@@ -176,7 +176,7 @@ class Diary:
         stored = held.stored
         if stored is None:
             return True
-        enough = min(MANY_TURNS, stored.turns - FEW_TURNS) if self._means.settings.today_s else 0
+        enough = min(MANY_TURNS, 10 * (stored.turns - FEW_TURNS)) if self._means.settings.today_s else 0
         return self._is_stale(stored, held.digest, held.end, held.turns - stored.turns >= enough)
 
     def _is_stale(self, stored: StoredDigest, digest: bytes, end: datetime, grown: bool = True) -> bool:

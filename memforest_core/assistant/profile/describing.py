@@ -40,7 +40,7 @@ VERSION = 4
 SHOWN_CHARS = 500
 """Of the sentence of a state are shown to the model."""
 FEW_CHANGES = 4
-"""With fewer lines that are new or ended since a model wrote, a context lists the new ones, and calls no model."""
+"""With fewer lines (or less than two thirds) that are new or ended since a model wrote, a context calls none."""
 
 FRAME = """\
 The user message is a JSON document: "about" is the person's name, "states" are what is known to hold now, each with its
@@ -138,7 +138,7 @@ class Describer:
     ) -> tuple[Profile, int]:
         """The profile of what is known, and how many of its sentences, the first ones, a model wrote.
 
-        With ``every`` a model writes at most once in this time, and only once ``FEW_CHANGES`` have gathered. Meanwhile
+        With ``every`` a model writes at most once in this time, and only once enough has changed. Meanwhile
         sentences are those that it wrote last, as far as they hold, then a list of what is new.
         """
         plain = self._listed(known)
@@ -155,7 +155,8 @@ class Describer:
         listed = (plain, 0) if stored is None or every is None else _as_far_as_valid(plain, stored)
         changes = len(listed[0].sentences) - 2 * listed[1] + (0 if stored is None else len(stored.sentences))
         early = every is not None and stored is not None and now - stored.written_at < every
-        if not write or early or (every and changes < FEW_CHANGES):
+        few = changes < max(FEW_CHANGES, 2 * len(listed[0].sentences) // 3)
+        if not write or early or (every and few):
             return listed
 
         def check(answer: ProfileAnswer) -> tuple[ProfileSentence, ...]:
