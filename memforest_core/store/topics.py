@@ -27,10 +27,10 @@ TURNS = f"""(SELECT w.session_id, w.ordinal, w.occurred_at FROM {_OWN}) w
                 AND t.ordinal = w.ordinal AND NOT t.erased"""
 """These turns, as ``t``, for a FROM within LATERAL."""
 
-# Of a topic without a title; its first turn may be in a pack.
-_BEGINNING = f"""SELECT left(t.content, 400) AS beginning,
+BEGINNING = f"""SELECT left(t.content, 400) AS beginning,
                         memforest.packed(t.tenant_id, t.pack, t.session_id, t.ordinal) AS packed
                    FROM {TURNS} WHERE r.title IS NULL ORDER BY w.occurred_at, w.session_id, w.ordinal LIMIT 1"""
+"""How a topic ``r`` without a title begins; its first turn may be in a pack."""
 
 # What a turn's metadata state; other values than numbers from 0 to 1 are brought there, or left out of account.
 _STATED = """CASE WHEN jsonb_typeof(t.metadata -> 'importance') = 'number'
@@ -48,7 +48,7 @@ def described(picked: str) -> str:
                coalesce(said.last, r.time_end) AS reached, learned.facts,
                learned.at AS learned_at, clock_timestamp() AS now
           FROM ({picked}) r
-          LEFT JOIN LATERAL ({_BEGINNING}) began ON true
+          LEFT JOIN LATERAL ({BEGINNING}) began ON true
           LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = r.root_id
          CROSS JOIN LATERAL (SELECT sum(v.visits) AS visits, max(v.last_visit_at) AS last_visit_at
                                FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id IN (r.root_id, r.tree_id)) v

@@ -9,7 +9,7 @@ from uuid import UUID
 from memforest_core.assistant.topics.cooling import access
 from memforest_core.assistant.topics.matching_rows import MatchingRows
 from memforest_core.assistant.topics.records import Match, MatchedTopic
-from memforest_core.assistant.topics.rows import TopicRows, topic_of
+from memforest_core.assistant.topics.rows import shortened
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.topic_choice import Choice, choose, compares
 from memforest_core.domain.turns import Turn, checked_name
@@ -76,9 +76,8 @@ class Matching:
     hits: Sequence[Hit] = ()
     degraded: str = ""
     _forest: ForestId | None = field(default=None, init=False)
-    _choice: Choice = field(default=Choice(None), init=False)
     _cold: bool = field(default=False, init=False)
-    _topic: TreeId | None = field(default=None, init=False)
+    _topic: MatchedTopic | None = field(default=None, init=False)
 
     def place(self, accepting: TenantRows, forest: ForestId, session: SessionId, turn: Turn) -> None:
         """Give the turn its topic, or begin one with it, in the transaction that stores it."""
@@ -95,17 +94,16 @@ class Matching:
         if self.embedded is not None:
             rows.record_call(self.embedded.record, forest, session)
         held = rows.hold(choice.topic) if choice.topic is not None else None
-        if held is None:
+        if held is None or choice.topic is None:
             if vector is None:
                 return
-            choice = Choice(None)
-            self._topic = rows.begin(forest, own.tree.scene_k, vector.shape[0], turn.occurred_at)
+            choice, held = Choice(None), (shortened(turn.content), False)
+            topic = rows.begin(forest, own.tree.scene_k, vector.shape[0], turn.occurred_at)
         else:
-            self._topic = TreeId(choice.topic) if choice.topic is not None else None
-        if self._topic is not None:
-            place = session, turn.ordinal, turn.occurred_at
-            rows.give(forest, place, self._topic, vector, embedder.model)
-        self._forest, self._choice, self._cold = forest, choice, bool(held)
+            topic = TreeId(choice.topic)
+        rows.give(forest, (session, turn.ordinal, turn.occurred_at), topic, vector, embedder.model)
+        self._forest, self._cold = forest, held[1]
+        self._topic = MatchedTopic(topic, held[0], choice.similarity, begun=choice.topic is None)
 
     def _cosines(self, rows: MatchingRows, forest: ForestId, vector: Vectors) -> list[tuple[UUID, float]]:
         """The cosines with turns by their topics. A turn without a vector has that of its cell, if that is near."""
@@ -123,16 +121,10 @@ class Matching:
     def ended(self) -> Match:
         """What the turn's transaction has stored. A topic that it was compared with and joins is accessed, and
         warm now."""
-        if self._topic is None or self._forest is None:
+        topic, forest = self._topic, self._forest
+        if topic is None or forest is None:
             return Match(degraded=self.degraded)
-        begun = self._choice.topic is None
-        joins = not begun and self._choice.similarity is not None
-        if (joins or self._cold) and not access(
-            self.matcher.engine, self.tenant, self._forest, self._topic, cold=self._cold
-        ):
+        joins = self._cold or (topic.similarity is not None and not topic.begun)
+        if joins and not access(self.matcher.engine, self.tenant, forest, topic.id, cold=self._cold):
             self.degraded = BUSY
-        own = self.matcher.settings.topics
-        with TopicRows.opened(self.matcher.engine, self.tenant) as rows:
-            found = rows.these(self._forest, [self._topic], own.importance)
-        title = topic_of(found[0], own).title if found else ""
-        return Match(MatchedTopic(self._topic, title, self._choice.similarity, begun), self.degraded)
+        return Match(topic, self.degraded)

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import sqlalchemy as sa
 
+from memforest_core.assistant.topics.rows import title_of
 from memforest_core.domain.ids import CellId, FactId, ForestId, ScopeState, SessionId, TreeId, TreeKind
 from memforest_core.domain.topic_choice import Before
 from memforest_core.models.calls import CallRecord, Vectors
@@ -16,6 +17,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
+from memforest_core.store.topics import BEGINNING
 from memforest_core.store.vectors import from_bytes, to_bytes, to_half
 
 NEWEST = 256
@@ -56,10 +58,11 @@ _COMPARED = sa.text(f"""
       FROM compared w {_ALIVE} ORDER BY w.session_id, w.ordinal, w.cell_id
     """)  # noqa: S608 - constants
 
-_HELD = sa.text("""
-    SELECT r.cold_at IS NOT NULL AS cold FROM memforest.tree r
-     WHERE r.tenant_id = :t AND r.tree_id = :tree AND r.state IN ('active', 'candidate') FOR KEY SHARE
-    """)
+_HELD = sa.text(f"""
+    SELECT r.cold_at IS NOT NULL AS cold, r.title, began.*, NULL AS summary
+      FROM memforest.tree r LEFT JOIN LATERAL ({BEGINNING}) began ON true
+     WHERE r.tenant_id = :t AND r.tree_id = :tree AND r.state IN ('active', 'candidate') FOR KEY SHARE OF r
+    """)  # noqa: S608 - constants
 
 
 class MatchingRows(TenantRows):
@@ -85,10 +88,10 @@ class MatchingRows(TenantRows):
             (TreeId(row.tree_id), None if row.vector is None else from_bytes(row.vector), row.cell_id) for row in found
         ]
 
-    def hold(self, topic: UUID) -> bool | None:
-        """Whether a topic is cold; None when it has ended. It does not end before the transaction does."""
-        cold: bool | None = self._run(_HELD, tree=topic).scalar()
-        return cold
+    def hold(self, topic: UUID) -> tuple[str, bool] | None:
+        """A topic's title, and whether it is cold; None when it has ended. It does not end before the transaction."""
+        row = self._run(_HELD, tree=topic).first()
+        return None if row is None else (title_of(row), row.cold)
 
     def begin(self, forest: ForestId, k: int, dimension: int, said_at: datetime) -> TreeId:
         """A new topic, which has no facts yet."""

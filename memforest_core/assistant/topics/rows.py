@@ -259,8 +259,12 @@ TITLE_CHARS = 80
 def title_of(row: Any) -> str:
     """The stored title, else the beginning of its first turn, or without turns that of its summary."""
     first = row.beginning if row.packed is None else Texts()(None, row.packed)
-    title = row.title or first or row.summary or ""
-    return clipped(" ".join(title.split()), TITLE_CHARS)
+    return shortened(row.title or first or row.summary or "")
+
+
+def shortened(text: str) -> str:
+    """A text on one line, as long as titles are."""
+    return clipped(" ".join(text.split()), TITLE_CHARS)
 
 
 def topic_of(row: Any, settings: TopicSettings) -> Topic:
