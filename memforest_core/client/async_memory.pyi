@@ -144,8 +144,8 @@ class AsyncLifecycle(Face[Lifecycle]):
     async def audit_verify(self, head: AuditHead | None = None) -> AuditReport:
         """Read the whole audit, and find rows that were changed, removed or inserted.
 
-        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidInput for a head that is
-        another tenant's or whose signature is wrong, InvalidSettings for a signed one without the key."""
+        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidSettings for a signed one
+        without the key."""
 
     async def cancel(self, operation: TaskId, *, actor: str) -> Operation:
         """Take an operation back that waits, or a merge, import, export or rebuild that is under way: workers clear

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pydantic import SecretStr
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidInput, InvalidSettings
+from memforest_core.errors import InvalidSettings
 from memforest_core.store.repeating import repeated
 from memforest_core.work.rows.operation_rows import ChainedRow, OpenTasks
 
@@ -74,11 +74,10 @@ class AuditLog:
     def verify(self, tenant: TenantId, head: AuditHead | None = None) -> AuditReport:
         """Read the whole audit, and find rows that were changed, removed or inserted.
 
-        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidInput for a head that is
-        another tenant's or whose signature is wrong, InvalidSettings for a signed one without the key.
+        Only a ``head`` of before shows that the newest rows were removed. Raises InvalidSettings for a signed one
+        without the key.
         """
-        if head is not None:
-            self._check(tenant, head)
+        wrong = None if head is None else self._wrong(tenant, head)
         found: list[str] = []
         last, seen = None, ""
         with self.open_tasks(tenant) as rows:
@@ -86,18 +85,18 @@ class AuditLog:
                 last = row if row.place is not None else last
                 seen = row.hash.hex() if head and row.hash and row.place == head.rows else seen
                 found += [] if finding is None or len(found) == MOST_FINDINGS else [finding]
-        if head is not None and seen != head.hash:
-            found.append(f"Row {head.rows} is not the one of the given head.")
+        if head is not None and wrong is None and seen != head.hash:
+            wrong = f"Row {head.rows} is not the one of the given head."
+        found += [] if wrong is None else [wrong]
         extends = None if head is None else "signed" if head.signature else "unsigned"
         return AuditReport(not found, _head(tenant, last), found, extends)
 
-    def _check(self, tenant: TenantId, head: AuditHead) -> None:
+    def _wrong(self, tenant: TenantId, head: AuditHead) -> str | None:
         if head.tenant != tenant:
-            raise InvalidInput("This head is of another tenant's audit.", code="other_audit")
+            return "The given head is of another tenant's audit."
         if head.signature and not hmac.compare_digest(head.signature.encode(), self._signature(head).encode()):
-            raise InvalidInput(
-                "This head was changed, or signed with another MEMFOREST_DATABASE__AUDIT_KEY.", code="wrong_signature"
-            )
+            return "The given head was changed, or signed with another MEMFOREST_DATABASE__AUDIT_KEY."
+        return None
 
     def _signature(self, head: AuditHead) -> str:
         if self.key is None:

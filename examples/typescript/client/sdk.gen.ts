@@ -833,9 +833,7 @@ export const topicHistory = <ThrowOnError extends boolean = false>(options: Opti
  *
  * Counts of a topic: turns, facts, dates, accesses, what its texts take, how fast it fades, and its points.
  *
- * No access.
- *
- * Raises as ``topic_context``.
+ * No access. Raises as ``topic_context``.
  *
  * Needs a key with the scope `read`.
  */
@@ -1313,8 +1311,8 @@ export const lifecycleAuditHead = <ThrowOnError extends boolean = false>(options
  *
  * Read the whole audit, and find rows that were changed, removed or inserted.
  *
- * Only a ``head`` of before shows that the newest rows were removed. Raises InvalidInput for a head that is
- * another tenant's or whose signature is wrong, InvalidSettings for a signed one without the key.
+ * Only a ``head`` of before shows that the newest rows were removed. Raises InvalidSettings for a signed one
+ * without the key.
  *
  * Needs a key with the scope `admin`.
  */
