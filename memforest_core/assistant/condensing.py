@@ -177,9 +177,10 @@ class Condenser:
             texts: dict[str, str] = {}
             words = DayWords(turns, speakers, people)
             batches = in_batches(speakers, len(_parts(turns, range(len(turns)))))
+            of_nobody = set(range(len(turns))).difference(*(each.turns for each in speakers))
             for batch in batches:
-                about = frozenset[int]().union(*(each.turns for each in batch))
-                for part in _parts_read(turns, newest_of_each(batch, about if batches[1:] else range(len(turns)))):
+                about, of_nobody = of_nobody.union(*(each.turns for each in batch)), set()
+                for part in _parts_read(turns, newest_of_each(batch, about)):
                     numbers_read.update(part)
                     shown = [(at, turns[at]) for at in part]
                     texts |= self._read_part(chat, days, zone, batch, texts, shown, words, calls)

@@ -116,13 +116,15 @@ def test_everybody_of_a_day_is_covered_in_batches(
 ) -> None:
     """Given many people, then a call is made for each 25 of them, once; each one's day is their own, nothing is left out."""
     tell(club, people)
+    notice = {"role": "system", "content": "The channel was opened.", "timestamp": f"{TODAY}T08:00:00Z"}
+    club.memory.append("club", "notices", notice)
     days = calendar(club, offline=offline)
     whole = days.today(club.tenant, "club")
     assert {each.speaker_id for each in whole.speakers} == {str(200 + number) for number in range(people)}
     assert sorted(words_in(whole.text)) == sorted(WORDS[:people])
     assert (whole.left_out, whole.turns, whole.calls, len(model.days)) == (
         0,
-        3 * people,
+        3 * people + 1,
         *(2 * [0 if offline else calls]),
     )
     check(club, days, people)

@@ -10,7 +10,6 @@ branch_labels = None
 depends_on = None
 
 compatible = False
-"""The version before stores digests under a key without the person."""
 
 _KEY = "ALTER TABLE memforest.calendar_digest DROP CONSTRAINT pk_calendar_digest, ADD CONSTRAINT pk_calendar_digest"
 
