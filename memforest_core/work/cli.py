@@ -141,7 +141,7 @@ def verify(
             console().print(each, style="red")
         compared = f", and extend the {report.extends} head" if report.extends else ""
         sound = f"{report.head.rows} rows of the audit are as they were written{compared}."
-        console().print(sound if report.sound else "The audit is not as it was written.")
+        console().print(sound if report.sound else "The audit is not proven.")
     if not report.sound:
         raise typer.Exit(Exit.FAILED)
 
