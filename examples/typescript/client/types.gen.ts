@@ -1578,7 +1578,13 @@ export type TopicMergeRequest = {
     b: string;
 };
 
-export type TopicRateRequest = {
+export type TopicRateRequest = ({
+    importance: unknown;
+    useful?: null;
+} | {
+    useful: unknown;
+    importance?: null;
+}) & {
     owner: string;
     importance?: number | null;
     useful?: boolean | null;

@@ -135,6 +135,7 @@ _VALUES: Mapping[str, Schema] = {
     "max_facts": _whole(retention.MOST_FACTS),
     "max_bytes": _whole(retention.MOST_BYTES),
     "fraction": {"exclusiveMinimum": 0, "maximum": 1},
+    "topic_rate.importance": {"minimum": 0, "maximum": 1},
     "date": _DATE,
     "day": _DATE,
     "period": {"pattern": r"^(\s*(?!1000)[12]\d{3}(-(0[1-9]|1[0-2]))?\s*|life)$"},
@@ -171,6 +172,7 @@ _BODIES: Mapping[str, Schema] = {
     },
     "lifecycle.pin": _ONE_PIN,
     "lifecycle.unpin": _ONE_PIN,
+    "topic_rate": {"oneOf": [_given("importance", "useful"), _given("useful", "importance")]},
     "lifecycle.correct": {"anyOf": [_given(name) for name in ("text", "start", "end", "value")]},
     "lifecycle.set_policy": {"anyOf": [_given(name) for name in ("max_facts", "max_bytes", *_AGES)]},
 }

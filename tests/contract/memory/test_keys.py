@@ -109,6 +109,8 @@ def test_ids_of_another_tenant_are_not_found(client: httpx.Client, theirs: dict[
         arguments["text"] = "Eve lives in Rome."
     if route.name == "topic_tag":
         arguments["tags"] = ["x"]
+    if route.name == "topic_rate":
+        arguments["importance"] = 0.5
     if route.name == "recall_many":
         arguments["questions"] = [["eve", "Where does Bob live?"]]
     if "owner" in route.owners and "owner" not in arguments:
@@ -178,6 +180,7 @@ def test_a_scope_that_is_too_narrow_is_refused(node: Node, route: Route) -> None
             arguments |= {
                 "lifecycle.correct": {"owner": "a", "fact": str(uuid4())},
                 "topic_tag": {"owner": "a", "tags": ["x"]},
+                "topic_rate": {"owner": "a", "importance": 0.5},
                 "topic_merge": {"owner": "a", "a": str(uuid4()), "b": str(uuid4())},
             }.get(route.name, {})
             answer = call(client, route, arguments)
