@@ -316,7 +316,8 @@ class MemForestClient:
         name = note_id() if session_id is None else session_id
         producer = self._producer
         with _timely(wait, timeout_s), producer.tracer.span("remember", None, session=name) as own:
-            turn, degraded = note_turn(producer.engine, self._tenant, owner, text, about, at, alias)
+            redactor = producer.acceptance.redactor
+            turn, degraded = note_turn(producer.engine, self._tenant, owner, text, about, at, alias, redactor)
             accepted = producer.acceptance.enqueue(
                 self._tenant, owner, name, [turn], metadata=metadata, trace=own, note=True
             )

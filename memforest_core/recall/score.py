@@ -169,10 +169,11 @@ def _lift_codes(store: RecallStore, table: Table, pool: Pool, weight: float, wan
     table.add("exact", column, lift=True)
 
 
-def lift_recent(table: Table, weight: float, asked_at: datetime, half_life: timedelta) -> None:
+def lift_recent(table: Table, weight: float, asked_at: datetime, half_life_days: float) -> None:
     """The signal ``recency``: a part of the score, that halves with each half-life between turn and question."""
     ages = [timedelta.max if turn is None else asked_at - turn.occurred_at for turn in table.turn]
-    table.add("recency", weight * table.score * np.exp2([-max(0.0, age / half_life) for age in ages]))
+    days = np.array([max(0.0, age / timedelta(days=1)) for age in ages])
+    table.add("recency", weight * table.score * np.exp2(-days / half_life_days))
 
 
 def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Table:

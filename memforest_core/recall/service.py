@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import timedelta
 from functools import cached_property, partial
 from typing import Unpack, cast
 from zoneinfo import ZoneInfo
@@ -169,7 +168,7 @@ class RecallService:
                 self.store, pool, request.question, self.settings.weights, self._enough(request), named, clock
             )
             if len(table) and (weight := self.settings.weights["recency"]) > 0:
-                lift_recent(table, weight, request.timestamp(zone), timedelta(days=self.settings.half_life_days))
+                lift_recent(table, weight, request.timestamp(zone), self.settings.half_life_days)
             evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
         self._account(tenant, scopes, [*planner.calls, *calls], failed)
         self._note_visits(scopes, evidence)

@@ -274,7 +274,7 @@ def _retain(services: Services) -> None:
 def _remember(services: Services, _directory: Path) -> None:
     """A note under an id of its own: retained once, however often it is said."""
     tenant = tenant_of(services)
-    turn = note_turn(services.engine, tenant, BOB, "I moved to Lisbon.", None, MONDAY + 70 * DAY_S)
+    turn, _ = note_turn(services.engine, tenant, BOB, "I moved to Lisbon.", None, MONDAY + 70 * DAY_S)
     services.producer.acceptance.enqueue(tenant, BOB, "note-lisbon", [turn], note=True)
 
 

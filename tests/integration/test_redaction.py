@@ -148,6 +148,14 @@ def test_corrections_metadata_and_chat_exchanges_are_masked(plain: Stack) -> Non
     assert in_tables(plain, SECRETS) == {}
 
 
+def test_no_alias_is_a_secret(plain: Stack) -> None:
+    plain.memory.remember("bob", "My name is HD-4711.")
+    with pytest.raises(InvalidInput, match="another one") as refused:
+        plain.memory.remember("bob", "I moved.", alias="HD-4711")
+    plain.drive()
+    assert (refused.value.code, in_tables(plain, SECRETS)) == ("alias_masked", {})
+
+
 def broken(text: str) -> str:
     raise ValueError(text)
 

@@ -78,7 +78,7 @@ class Chat:
         start = re.match(rf"{_SAYS['greeting'].pattern}{called}[\s,:;!.]*", text, re.IGNORECASE)
         if start is not None:
             return text[start.end() :], True
-        inside = re.search(rf"\s*,\s*{called}\s*(?:,|[.!?]*$)", text, re.IGNORECASE)
+        inside = re.search(rf"(?<!\s)\s*,\s*{called}\s*(?:,|[.!?]*$)", text, re.IGNORECASE)
         if inside is not None:
             return f"{text[: inside.start()]} {text[inside.end() :].lstrip()}".strip(), True
         return (text, False) if self.addressees is None else (None, False)

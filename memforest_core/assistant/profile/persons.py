@@ -17,6 +17,7 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name
 from memforest_core.domain.words import filled_in
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.accept.redaction import NOTHING, Redactor
 from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, is_kind
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
@@ -80,9 +81,9 @@ def alias_in(text: str, people: People | None) -> Alias | None:
     alias = of.lstrip("@") if of and two[0] is None and two[1] is not None else name
     if plain and of and not read["quote"]:
         small = [words.islower() or words.startswith("<@") for words in (of, read["name"])]
-        # A word after "is" may be an adjective: "Sergey is claustrophobic".
-        adjective = two[1] is None and name.islower() and name.isalpha()
-        if small[0] == small[1] or adjective or not _is_name(of):
+        # A word after "is" may be an adjective or an age: "Sergey is claustrophobic", "gruz is 33".
+        other = not alias[:1].isalpha() or (two[1] is None and name.islower() and name.isalpha())
+        if small[0] == small[1] or other or not _is_name(of):
             return None
     if not read["quote"] and not _is_name(alias, sure=REQUESTS.patterns["surely_named"].search(said) is not None):
         return None
@@ -116,7 +117,14 @@ def note_id() -> str:
 
 
 def note_turn(
-    engine: Engine, tenant: TenantId, owner: str, text: str, about: str | None, at: object, alias: str | None = None
+    engine: Engine,
+    tenant: TenantId,
+    owner: str,
+    text: str,
+    about: str | None,
+    at: object,
+    alias: str | None = None,
+    redactor: Redactor = NOTHING,
 ) -> tuple[TurnInput, str]:
     """The turn that says ``text`` at a time ``at`` (now when None) as if whom it is about had said it: "I" is them.
 
@@ -131,12 +139,14 @@ def note_turn(
     if at is not None:
         turn["timestamp"] = at  # type: ignore[typeddict-item]  # what is accepted is checked where turns are parsed
     name = None if alias is None else checked_name(alias, "alias")
+    if name is not None and redactor.masked(name)[0] != name:
+        raise InvalidInput("The alias has what accept.redact masks: give another one.", code="alias_masked")
     with PeopleRows.opened(engine, tenant) as rows:
         forest = rows.find_forest(owner)
         speakers = rows.speakers(forest.id) if forest is not None else ()
         person = person_named(owner, forest, speakers, about)
         people = People(owner, speakers, forest.display_name if forest is not None else None)
-        given = alias_in(text, people) if name is None else None
+        given = alias_in(redactor.masked(text)[0], people) if name is None else None
         of, name = (person, name) if given is None else (given.of or person, given.name)
         taken = ""
         if isinstance(of, KnownPerson) and name is not None and forest is not None:

@@ -75,8 +75,13 @@ def _ibans(text: str, start: int, most: int) -> int:
     """Where an IBAN ends that has its country's length and right check digits; its start for none."""
     from stdnum import iban
 
-    ends = (end for end in range(most, start + 14, -1) if not text[end : end + 1].isalnum())
-    return next((end for end in ends if iban.is_valid(text[start:end], check_country=False)), start)
+    head, rest, ends = int("".join(str(int(char, 36)) for char in text[start : start + 4])), 0, list[int]()
+    for end, char in enumerate(text[start + 4 : most], start + 5):
+        if char.isalnum():
+            rest = (rest * (10 if char.isdigit() else 100) + int(char, 36)) % 97
+            if (rest * 1_000_000 + head) % 97 == 1 and not text[end : end + 1].isalnum():
+                ends.append(end)
+    return next((end for end in reversed(ends) if iban.is_valid(text[start:end], check_country=False)), start)
 
 
 def _cards(text: str, start: int, end: int) -> int:

@@ -59,7 +59,7 @@ git clone git@github.com:ann/repo.git and npm i react@18.2.0
 4111 1111 1111 1112, 0800 1111 2222 3333, 1760000000000, 2024-05-12 10:15
 commit 587042d71ad09297bcf84ec9d25e242f6c3ddc56, sha256:0c8816bd35c57a2c68fee837d85ec15d
 my secret commit is 587042d71ad09297bcf84ec9d25e242f6c3ddc56, says @ann@mastodon.example
-DE89 3704 0044 0532 0130 01 is wrong, and so is XX89370400440532013000
+DE89 3704 0044 0532 0130 01 is wrong, and so are XX89370400440532013000 and DE893704004405320130001
 -----BEGIN PUBLIC KEY----- and what does -----BEGIN PRIVATE KEY----- mean?
 ISBN 978-3-16-148410-0 and 52.520008
 """),
@@ -75,11 +75,13 @@ def test_a_masked_text_is_masked_to_itself(text: str, more: str) -> None:
     assert own.masked(masked) == (masked, Counter())
 
 
-@pytest.mark.parametrize("part", ["DE89 ", "a@a.", "4111 ", "-----BEGIN PRIVATE KEY-----", "eyJ", "aaaaaaaaaaaaaaaa"])
+@pytest.mark.parametrize(
+    "part", ["DE89 ", "DE12-A ", "a@a.", "4111 ", "-----BEGIN PRIVATE KEY-----", "eyJ", "aaaaaaaaaaaaaaaa"]
+)
 def test_no_text_takes_long(part: str) -> None:
     text, started = part * (40_000 // len(part)), time.perf_counter()
     redactor(kinds=ALL["kinds"], patterns={"evil": r"(a|aa)+!|(a+)+$x"}).masked(text)
-    assert time.perf_counter() - started < 10.0
+    assert time.perf_counter() - started < 5.0
 
 
 def failing(text: str) -> str:

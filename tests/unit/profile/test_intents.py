@@ -135,6 +135,7 @@ def test_near_misses_request_nothing(text: str) -> None:
         ("Florent is the boss", None),
         ("gruzilkin is in Paris", None),
         ("winner is Florent", None),
+        ("gruzilkin is 33", None),
     ],
 )
 def test_a_sentence_gives_an_alias_only_between_a_handle_and_a_name(text: str, alias: tuple[str, str] | None) -> None:
@@ -166,7 +167,14 @@ def test_other_texts_ask_for_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["remember " * 1_000, "forget about " * 1_000, "please " * 1_100, "what do you " * 680]
+    "text",
+    [
+        "remember " * 1_000,
+        "forget about " * 1_000,
+        "please " * 1_100,
+        "what do you " * 680,
+        "bot x" + " " * 8_000 + "y",
+    ],
 )
 def test_long_texts_are_read_in_no_time(text: str) -> None:
     read_by_rules(text)

@@ -139,5 +139,5 @@ def test_recency_lifts_a_relevant_piece_by_half_as_much_after_each_half_life() -
     heads = [TurnHead(SessionId(SESSION), 0, "turn", "chat", "bob", "Bob", day, True, "user") for day in days]
     table = table_of([*(row(number, turn=head) for number, head in enumerate(heads)), row(9)])
     table.add("cell", np.array([1.0, 1.0, 0.5, 1.0, 1.0]))
-    lift_recent(table, 0.4, asked_at, timedelta(days=10))
+    lift_recent(table, 0.4, asked_at, 10.0)
     assert table.signals["recency"].tolist() == pytest.approx([0.4, 0.2, 0.05, 0.4, 0.0])
