@@ -269,7 +269,7 @@ class Diary:
             what = "the model's were empty or had words of others"
             work.notes.append(f"Rules picked the texts of {picked} speakers of {day.day}: {what}.")
         if stored.left_out:
-            work.notes.append(f"The oldest {stored.left_out} turns of {day.day} were not read: there are too many.")
+            work.notes.append(f"{stored.left_out} turns of {day.day} were not read: there are too many.")
         return replace(
             day,
             speakers=speakers,
