@@ -14,7 +14,7 @@ from memforest_core.assistant.profile.persons import REQUESTS, alias_in
 from memforest_core.assistant.profile.records import Intent, IntentKind, Made
 from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.people import KnownPerson, People, found_in, name_key
+from memforest_core.domain.people import MAX_NAME_WORDS, KnownPerson, People, found_in, name_key
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ContentFault, InvalidInput
@@ -273,7 +273,10 @@ def _checked(answer: IntentAnswer, text: str, chat: Chat = Chat()) -> Intent:
     if kind is not IntentKind.REMEMBER or not alias or found.alias:
         return found
     other = chat.people.who(alias) if chat.people is not None and about and chat.people.who(about) is None else None
-    return replace(found, alias=alias) if other is None else replace(found, about=other.id, alias=about)
+    of, name = (found.about, alias) if other is None else (other.id, about)
+    if len(name.split()) > MAX_NAME_WORDS:
+        raise ContentFault('"alias" is longer than a name: copy the name alone')
+    return replace(found, about=of, alias=name)
 
 
 def _folded(text: str) -> str:

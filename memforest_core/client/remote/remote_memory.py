@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -20,6 +21,7 @@ from memforest_core.client.route_table import PREFIX
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
+from memforest_core.errors import NotFound
 from memforest_core.ingest.accept.records import Accepted, SessionProgress
 from memforest_core.work.records import OperationTask
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S
@@ -96,7 +98,8 @@ class RemoteMemForest(Remote):
         deadline = time.monotonic() + timeout_s
         try:
             for owner in sorted(self._written) if summarize else ():
-                self.flush(owner, max(0.0, deadline - time.monotonic()))
+                with suppress(NotFound):
+                    self.flush(owner, max(0.0, deadline - time.monotonic()))
         finally:
             self._transport.close()
 
@@ -180,7 +183,8 @@ class AsyncRemoteMemForest(Remote):
         deadline = time.monotonic() + timeout_s
         try:
             for owner in sorted(self._written) if summarize else ():
-                await self.flush(owner, max(0.0, deadline - time.monotonic()))
+                with suppress(NotFound):
+                    await self.flush(owner, max(0.0, deadline - time.monotonic()))
         finally:
             await self._transport.close()
 

@@ -234,6 +234,8 @@ def test_the_end_of_a_program_leaves_whole_summaries(node: Node, kind: str) -> N
     owners = [f"closing-{uuid4()}" for _ in range(2)]
     for owner in owners:
         opened.append(owner, "s", MOVES[0])
+    opened.append(gone := f"a-{uuid4()}", "s", MOVES[0])
+    node.memory.lifecycle.forget(gone, everything=True, actor="test").wait()
     assert all(node.memory.status(owner, "s").extracted == 0 for owner in owners)
     if kind == "asynchronous":
         asyncio.run(AsyncMemForest(opened).close(summarize=True))
