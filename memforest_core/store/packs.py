@@ -105,11 +105,13 @@ _LOOSE = sa.text(f"""
        AND (SELECT coalesce(sum(octet_length(t.content)), 0) FROM {TURNS}) >= :least
      ORDER BY r.cold_at, r.tree_id LIMIT :n
 """)
+# Turns of a session that is being copied or appended to are left to the next round.
 _UNPACKED = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.content
       FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree AND r.cold_at IS NOT NULL) r
      CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
-     WHERE t.pack IS NULL ORDER BY t.session_id, t.ordinal
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
+     WHERE t.pack IS NULL ORDER BY t.session_id, t.ordinal FOR NO KEY UPDATE OF s SKIP LOCKED
 """)
 _PUT = sa.text(f"""
     UPDATE memforest.turn t SET content = NULL, pack = :pack, is_question = right(t.content, 8) ~ :end

@@ -144,7 +144,9 @@ class CopiedTurns:
 _MOVE = sa.text("""
     UPDATE memforest.turn_topic SET tree_id = :target WHERE tenant_id = :t AND tree_id = :absorbed
     """)
-_END = sa.text("UPDATE memforest.tree SET state = 'merged' WHERE tenant_id = :t AND tree_id = :absorbed")
+_END = sa.text(
+    "UPDATE memforest.tree SET state = 'merged', cold_at = NULL WHERE tenant_id = :t AND tree_id = :absorbed"
+)
 
 
 def move_turns(connection: sa.Connection, tenant: TenantId, absorbed: TreeId, target: TreeId) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from memforest_core import InvalidInput, SessionConflict, Temperature, Topic
 from memforest_core.assistant.topics.cooling import TopicCooling
@@ -94,6 +95,15 @@ def test_a_packed_turn_is_read_everywhere_and_warmed_when_its_topic_is_read(pack
     assert stats.not_compressed
     assert count(running, "pack IS NOT NULL") == 8
     assert_verified(running)
+
+
+def test_turns_of_a_session_that_is_being_copied_are_packed_later(aged: Stack) -> None:
+    with aged.owner.begin() as connection:
+        connection.execute(sa.text("SELECT 1 FROM memforest.session FOR SHARE"))
+        assert tend(aged).cooled == 2
+        assert count(aged, "pack IS NOT NULL") == 0
+    tend(aged)
+    assert count(aged, "pack IS NOT NULL") == 16
 
 
 def forgotten(running: Stack, name: str, _: Path) -> str:

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core import AsyncMemForest, MemForestClient
+from memforest_core.lifecycle.retain.rows import RetentionRows
 from memforest_core.store.topics import ASSIGN
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -206,3 +207,34 @@ def test_async_append_names_the_topic(pipeline: Stack) -> None:
     handle, context = asyncio.run(talk())
     assert handle.topic is not None
     assert handle.topic.id == context.topic.id
+
+
+def test_a_turn_never_joins_a_topic_of_another_memory(pipeline: Stack) -> None:
+    """Given a search that came before the owner got another memory, then the turn begins a topic of its own."""
+    append(pipeline, "user", 0, TALK[0][2], owner="ann")
+    settled(pipeline)
+    matching = pipeline.services.topic_matcher.begun(pipeline.tenant, "ann", "user", TALK[0][2])
+    assert matching.hits
+    turn: Any = {"role": "user", "name": "Bob", "content": TALK[0][2]}
+    enqueue = pipeline.services.producer.acceptance.enqueue
+    enqueue(pipeline.tenant, "bob", "chat", [turn], appends=True, placing=matching.place)
+    found = matching.ended().topic
+    assert found is not None
+    assert found.begun
+    assert_verified(pipeline)
+
+
+def test_a_topic_without_facts_has_its_accesses_as_long_as_it_is_there(pipeline: Stack) -> None:
+    """Given topics that workers have not seen, then a run of retention leaves their accesses, a topic that another one
+    takes in is warm, and a deletion leaves nothing."""
+    found = talked(pipeline)
+    with RetentionRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+        [forest] = pipeline.rows("SELECT forest_id FROM memforest.forest")[0]
+        rows.drop_stray_visits(forest, 100)
+    assert sum(each.accesses for each in pipeline.memory.topics("bob").items) == 1
+    pipeline.execute("UPDATE memforest.tree SET cold_at = now() WHERE kind = 'scene'")
+    assert pipeline.memory.topic_merge("bob", found[5].id, found[3].id).temperature == "hot"
+    assert pipeline.rows("SELECT 1 FROM memforest.tree WHERE cold_at IS NOT NULL") == []
+    pipeline.memory.lifecycle.forget("bob", session="chat", actor="test")
+    pipeline.drive()
+    assert pipeline.rows("SELECT 1 FROM memforest.visit") == []

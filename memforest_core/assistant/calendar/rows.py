@@ -66,8 +66,9 @@ _HELD = sa.text(f"""
      ORDER BY u.first_day DESC
     """)
 
+# A turn that is packed meanwhile counts as another: nothing is stored then.
 _HASH = """, sha256(convert_to(concat_ws(chr(31), t.session_id, t.ordinal, t.external_id, t.speaker_id, t.name,
-                     t.content), 'UTF8')) AS said"""
+                     coalesce(t.content, CAST(t.pack AS text))), 'UTF8')) AS said"""
 _WORDS = sa.text(f"""
     SELECT s.external_id AS name, count(*) AS turns, array_agg(d.said) AS said,
            (array_agg(d.external_id ORDER BY d.ordinal))[1] AS first,

@@ -9,7 +9,7 @@ from uuid import UUID
 from memforest_core.assistant.topics.cooling import access
 from memforest_core.assistant.topics.matching_rows import MatchingRows
 from memforest_core.assistant.topics.records import Match, MatchedTopic
-from memforest_core.assistant.topics.rows import shortened
+from memforest_core.assistant.topics.rows import TopicRows, shortened
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.topic_choice import Choice, choose, compares
 from memforest_core.domain.turns import Turn, checked_name
@@ -53,11 +53,11 @@ class TopicMatcher:
         return made
 
     def _nearest(self, tenant: TenantId, owner: str, made: Matching) -> Sequence[Hit]:
-        with MatchingRows.opened(self.engine, tenant) as rows:
-            forest = rows.find_forest(owner)
+        with TopicRows.opened(self.engine, tenant) as rows:
+            forest = rows.forest(owner)
         if forest is None or made.embedded is None:
             return ()
-        where = IndexFilter(tenant, forest, kinds=(PointKind.CELL, PointKind.FACT))
+        where = IndexFilter(tenant, forest.id, kinds=(PointKind.CELL, PointKind.FACT))
         try:
             [hits] = self.index.search([IndexQuery(made.embedded.vectors[0], where, NEIGHBOURS)])
         except IndexUnavailable:
@@ -75,35 +75,33 @@ class Matching:
     embedded: Embedded | None = None
     hits: Sequence[Hit] = ()
     degraded: str = ""
-    _forest: ForestId | None = field(default=None, init=False)
-    _cold: bool = field(default=False, init=False)
     _topic: MatchedTopic | None = field(default=None, init=False)
+    _cold: ForestId | None = field(default=None, init=False)
+    """The forest of a topic that is cold."""
 
     def place(self, accepting: TenantRows, forest: ForestId, session: SessionId, turn: Turn) -> None:
         """Give the turn its topic, or begin one with it, in the transaction that stores it."""
-        rows = accepting.as_rows(MatchingRows)
-        embedder, own = self.matcher.embedder, self.matcher.settings
+        rows, own = accepting.as_rows(MatchingRows), self.matcher.settings
+        compared = compares(turn.role, turn.content)
+        if compared and self.embedded is None:
+            return
+        cosines = self._cosines(rows, forest, self.embedded.vectors[0]) if compared and self.embedded else []
         before = rows.before(forest, session)
-        vector = None if self.embedded is None else self.embedded.vectors[0]
-        cosines: list[tuple[UUID, float]] = []
-        if compares(turn.role, turn.content):
-            if vector is None:
-                return
-            cosines = self._cosines(rows, forest, vector)
         choice = choose(turn.role, turn.content, turn.occurred_at, before, cosines, own.topics.match)
-        if self.embedded is not None:
-            rows.record_call(self.embedded.record, forest, session)
         held = rows.hold(choice.topic) if choice.topic is not None else None
         if held is None or choice.topic is None:
-            if vector is None:
+            if self.embedded is None:
                 return
             choice, held = Choice(None), (shortened(turn.content), False)
-            topic = rows.begin(forest, own.tree.scene_k, vector.shape[0], turn.occurred_at)
+            topic = rows.begin(forest, own.tree.scene_k, self.matcher.embedder.dimension, turn.occurred_at)
         else:
             topic = TreeId(choice.topic)
-        rows.give(forest, (session, turn.ordinal, turn.occurred_at), topic, vector, embedder.model)
-        self._forest, self._cold = forest, held[1]
-        self._topic = MatchedTopic(topic, held[0], choice.similarity, begun=choice.topic is None)
+        rows.give(forest, session, turn, topic, self.embedded, self.matcher.embedder.model)
+        title, cold = held
+        self._topic = MatchedTopic(topic, title, choice.similarity, begun=choice.topic is None)
+        self._cold = forest if cold else None
+        if choice.similarity is not None and not cold:
+            accepting.as_rows(TopicRows).visit(forest, topic)
 
     def _cosines(self, rows: MatchingRows, forest: ForestId, vector: Vectors) -> list[tuple[UUID, float]]:
         """The cosines with turns by their topics. A turn without a vector has that of its cell, if that is near."""
@@ -119,12 +117,8 @@ class Matching:
         return cosines
 
     def ended(self) -> Match:
-        """What the turn's transaction has stored. A topic that it was compared with and joins is accessed, and
-        warm now."""
-        topic, forest = self._topic, self._forest
-        if topic is None or forest is None:
-            return Match(degraded=self.degraded)
-        joins = self._cold or (topic.similarity is not None and not topic.begun)
-        if joins and not access(self.matcher.engine, self.tenant, forest, topic.id, cold=self._cold):
+        """What the turn's transaction has stored. A cold topic is warm now."""
+        topic, forest = self._topic, self._cold
+        if topic and forest and not access(self.matcher.engine, self.tenant, forest, topic.id, cold=True):
             self.degraded = BUSY
         return Match(topic, self.degraded)

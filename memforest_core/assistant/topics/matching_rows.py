@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from memforest_core.assistant.topics.rows import title_of
 from memforest_core.domain.ids import CellId, FactId, ForestId, ScopeState, SessionId, TreeId, TreeKind
 from memforest_core.domain.topic_choice import Before
-from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.domain.turns import Turn
+from memforest_core.models.calls import Embedded, Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
-from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
 from memforest_core.store.topics import BEGINNING
 from memforest_core.store.vectors import from_bytes, to_bytes, to_half
@@ -23,8 +23,9 @@ from memforest_core.store.vectors import from_bytes, to_bytes, to_half
 NEWEST = 256
 """Newest turns of an owner that a turn is compared with, besides those of the nearest cells and facts."""
 
-_ALIVE = """JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = w.tree_id AND r.kind = 'scene'
-              AND r.state IN ('active', 'candidate')"""
+# Of this forest: the search came before the transaction, and the owner may have another one since.
+_ALIVE = """JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = w.tree_id AND r.forest_id = :f
+              AND r.kind = 'scene' AND r.state IN ('active', 'candidate')"""
 
 # A new session goes on with what its owner talked of last.
 _BEFORE = sa.text(f"""
@@ -68,11 +69,6 @@ _HELD = sa.text(f"""
 class MatchingRows(TenantRows):
     """Rows of the transaction that stores an appended turn."""
 
-    def find_forest(self, owner: str) -> ForestId | None:
-        """The owner's forest."""
-        found = find_forest(self._db, self._tenant, owner)
-        return None if found is None else found.id
-
     def before(self, forest: ForestId, session: SessionId) -> Before | None:
         """The last turn of the session that has a topic, or else of the forest."""
         row = self._run(_BEFORE, session=session, f=forest).first()
@@ -95,45 +91,21 @@ class MatchingRows(TenantRows):
 
     def begin(self, forest: ForestId, k: int, dimension: int, said_at: datetime) -> TreeId:
         """A new topic, which has no facts yet."""
-        topic = TreeId(uuid4())
+        topic, now = TreeId(uuid4()), sa.func.clock_timestamp()
+        scope = {"kind": TreeKind.SCENE.value, "scope_key": str(topic), "label": "", "k": k}
+        spans = {"time_start": said_at, "time_end": said_at, "begun_at": now, "state": ScopeState.CANDIDATE.value}
+        own = {"tenant_id": self._tenant, "tree_id": topic, "forest_id": forest}
         zero = to_bytes(np.zeros(dimension, np.float32))
-        self._db.execute(
-            sa.insert(m.Tree).values(
-                tenant_id=self._tenant,
-                tree_id=topic,
-                forest_id=forest,
-                kind=TreeKind.SCENE.value,
-                scope_key=str(topic),
-                label="",
-                state=ScopeState.CANDIDATE.value,
-                k=k,
-                centroid=zero,
-                time_start=said_at,
-                time_end=said_at,
-                begun_at=sa.func.clock_timestamp(),
-            )
-        )
+        self._db.execute(sa.insert(m.Tree).values(**own, **scope, **spans, centroid=zero))
         return topic
 
     def give(
-        self, forest: ForestId, turn: tuple[SessionId, int, datetime], topic: UUID, vector: Vectors | None, model: str
+        self, forest: ForestId, session: SessionId, turn: Turn, topic: UUID, made: Embedded | None, model: str
     ) -> None:
-        """Give a turn (session, ordinal, timestamp) its topic."""
-        session, ordinal, said_at = turn
-        self._db.execute(
-            sa.insert(m.TurnTopic).values(
-                tenant_id=self._tenant,
-                session_id=session,
-                ordinal=ordinal,
-                forest_id=forest,
-                tree_id=topic,
-                occurred_at=said_at,
-                matched=True,
-                vector=None if vector is None else to_half(vector),
-                vector_model=None if vector is None else model,
-            )
-        )
-
-    def record_call(self, call: CallRecord, forest: ForestId, session: SessionId) -> None:
-        """Store what an embedding cost."""
-        record_calls(self._db, self._tenant, [call], forest, session)
+        """Give a turn its topic, and store its vector by this model and what that cost."""
+        place = {"forest_id": forest, "session_id": session, "ordinal": turn.ordinal, "occurred_at": turn.occurred_at}
+        vector = {} if made is None else {"vector": to_half(made.vectors[0]), "vector_model": model}
+        own = {"tenant_id": self._tenant, "tree_id": topic, "matched": True}
+        self._db.execute(sa.insert(m.TurnTopic).values(**own, **place, **vector))
+        if made is not None:
+            record_calls(self._db, self._tenant, [made.record], forest, session)

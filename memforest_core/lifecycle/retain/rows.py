@@ -392,6 +392,7 @@ _DROP_STRAY = sa.text("""
            AND NOT EXISTS (SELECT 1 FROM memforest.fact x WHERE x.tenant_id = :t AND x.fact_id = v.item_id)
            AND NOT EXISTS (SELECT 1 FROM memforest.cell x WHERE x.tenant_id = :t AND x.cell_id = v.item_id)
            AND NOT EXISTS (SELECT 1 FROM memforest.node x WHERE x.tenant_id = :t AND x.node_id = v.item_id)
+           AND NOT EXISTS (SELECT 1 FROM memforest.tree x WHERE x.tenant_id = :t AND x.tree_id = v.item_id)
          ORDER BY v.item_id LIMIT :n FOR UPDATE SKIP LOCKED)
 """)
 

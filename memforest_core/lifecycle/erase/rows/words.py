@@ -185,7 +185,11 @@ _EMPTY = f"""r.tenant_id = :t AND r.tree_id = {IDS} AND r.root_id IS NULL
 
 # An append that gives a turn to a topic locks the topic first: it is waited for, and its turn is seen.
 _LOCK_SCOPES = sa.text(f"SELECT 1 FROM memforest.tree r WHERE {_EMPTY} ORDER BY r.tree_id FOR UPDATE")
-_DROP_SCOPES = sa.text(f"DELETE FROM memforest.tree r WHERE {_EMPTY}")
+_DROP_SCOPES = sa.text(f"""
+    WITH gone AS (DELETE FROM memforest.tree r WHERE {_EMPTY} RETURNING r.tree_id),
+    visits AS (DELETE FROM memforest.visit v USING gone WHERE v.tenant_id = :t AND v.item_id = gone.tree_id)
+    SELECT count(*) FROM gone
+""")
 
 _DROP_TOPICS = sa.text(f"""
     DELETE FROM memforest.turn_topic w USING {TURNS}
@@ -369,7 +373,7 @@ class WordRows(BatchRows):
     def drop_scopes(self, trees: Sequence[TreeId]) -> int:
         """Drop scopes that are empty now; how many."""
         self._ids(_LOCK_SCOPES, trees)
-        return self._ids(_DROP_SCOPES, trees).rowcount
+        return int(self._ids(_DROP_SCOPES, trees).scalar_one())
 
     def drop_topics(self, turns: Sequence[TurnKey]) -> list[TreeId]:
         """Turns whose words are gone have no topic; the topics that lost them, and their titles and tags with that."""
