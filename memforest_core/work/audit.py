@@ -94,7 +94,7 @@ class AuditLog:
     def _wrong(self, tenant: TenantId, head: AuditHead) -> str | None:
         if head.tenant != tenant:
             return "The given head is of another tenant's audit."
-        if head.signature and not hmac.compare_digest(head.signature.encode(), self._signature(head).encode()):
+        if head.signature and not hmac.compare_digest(_bytes(head.signature), _bytes(self._signature(head))):
             return "The given head was changed, or signed with another MEMFOREST_DATABASE__AUDIT_KEY."
         return None
 
@@ -114,7 +114,12 @@ def _head(tenant: TenantId, last: ChainedRow | None) -> AuditHead:
 
 def _canonical(columns: Sequence[str | None]) -> bytes:
     """Texts as bytes that no other texts have: each with its length, None as a dash."""
-    return ",".join("-" if each is None else f"{len(each.encode())}:{each}" for each in columns).encode()
+    return _bytes(",".join("-" if each is None else f"{len(_bytes(each))}:{each}" for each in columns))
+
+
+def _bytes(text: str) -> bytes:
+    """UTF-8, also of what is none in a head that was changed."""
+    return text.encode(errors="surrogatepass")
 
 
 def _checked(rows: Iterable[ChainedRow]) -> Iterator[tuple[ChainedRow, str | None]]:

@@ -20,7 +20,7 @@ from memforest_core.cli.toolkit.operating import (
     confirm,
     counts_line,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, delegated, option
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.work.records import TaskId
@@ -46,7 +46,7 @@ def operations(
     context: typer.Context, limit: LimitOption = 20, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """List the newest operations: deletions, corrections, merges, exports and imports, rebuilds, policies."""
-    if context.invoked_subcommand is not None:
+    if delegated(context):
         return
     with opened_memory(data) as memory:
         found = memory.lifecycle.operations(limit)
@@ -97,7 +97,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Print who requested what, when, and on which rows. Rows of the audit can be added, never changed."""
-    if context.invoked_subcommand is not None:
+    if delegated(context):
         return
     with opened_memory(data) as memory:
         found = memory.lifecycle.audit(owner, action=action, since=since, limit=limit)

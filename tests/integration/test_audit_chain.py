@@ -9,6 +9,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -155,6 +156,20 @@ def test_a_change_behind_the_triggers_is_found(
         assert only.startswith(finding)
 
 
+@pytest.mark.parametrize(
+    "column,value", [("place", "9223372036854775807"), ("hash", "'x'"), ("at", "'2001-01-01'"), ("audit_id", "1")]
+)
+def test_the_service_has_no_say_in_the_chain(pipeline: Stack, log: AuditLog, column: str, value: str) -> None:
+    """Given the role of the service, then it can't choose what would break the chain, now or for later rows."""
+    added = ADD.replace("(tenant_id", f"({column}, tenant_id").replace("(:t", f"({value}, :t")
+    with pipeline.services.engine.begin() as connection:
+        connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": pipeline.tenant})
+        with pytest.raises(sa.exc.ProgrammingError, match="denied"):
+            connection.execute(sa.text(added), {"t": pipeline.tenant})
+    noted(pipeline, "after")
+    assert log.verify(pipeline.tenant).sound
+
+
 def test_heads_are_signed_and_compared(pipeline: Stack, log: AuditLog) -> None:
     """Given a signed head, then it is checked with the same key alone, and against its tenant."""
     noted(pipeline, "one")
@@ -166,6 +181,7 @@ def test_heads_are_signed_and_compared(pipeline: Stack, log: AuditLog) -> None:
     for judge, tenant, what in judges:
         report = judge.verify(tenant, head)
         assert not report.sound and what in report.findings[-1]
+    assert not log.verify(pipeline.tenant, replace(head, hash="\ud800", signature="\ud800")).sound
     with pytest.raises(InvalidSettings, match="AUDIT_KEY"):
         opened(pipeline.services.engine, None).verify(pipeline.tenant, head)
 
@@ -194,6 +210,7 @@ def test_the_program_prints_heads_and_proves_the_audit(
         "Row 1 is not the one of the given head."
     ]
     assert run("head", "--sign", code=2) == ""
+    assert run("--data", "elsewhere", "head", code=2) == ""
     file.write_text("{}")
     assert run("verify", "--head", str(file), code=2) == ""
 

@@ -15,7 +15,7 @@ import pytest
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.records import TABLES, ExportFormat
-from memforest_core.lifecycle.bundle.rows.readable import EXTRAS
+from memforest_core.lifecycle.bundle.rows.readable import EXTRAS, read_lines
 from tests.harness.sealing import reseal
 from tests.harness.stack import Stack
 from tests.integration.test_bundles import (
@@ -104,6 +104,11 @@ def test_a_person_reads_the_sqlite_file(source: Source, views: sqlite3.Connectio
     said = "SELECT content, occurred_at FROM turns WHERE session = 'homes' AND external_id = 'turn@0'"
     assert tuple(views.execute(said).fetchone()) == ("I live in Davis.", "2023-11-25T08:13:20Z")
 
+    paid = views.execute("SELECT DISTINCT topic FROM turns WHERE content LIKE '%brass lamp numbered%'").fetchall()
+    assert [tuple(each) for each in paid] == [
+        tuple(each) for each in views.execute("SELECT title FROM topics WHERE title LIKE '%lamp%'")
+    ]
+
     root = views.execute("SELECT * FROM summaries WHERE about = 'lamps' AND parent IS NULL").fetchone()
     assert root["text"] == views.execute("SELECT summary FROM trees WHERE session = 'lamps'").fetchone()[0]
     below = views.execute("SELECT * FROM summaries WHERE parent = ? ORDER BY time_start", (root["node_id"],)).fetchall()
@@ -186,6 +191,7 @@ CHANGED: dict[str, Callable[[Lines], object]] = {
     "half a surrogate": lambda lines: _first(lines, "turn").update(content="\ud800"),
     "a column less": lambda lines: _first(lines, "turn").pop("content"),
     "another format": lambda lines: lines[0]["memforest"].update(format=99),
+    "a format that no number holds": lambda lines: lines[0]["memforest"].update(format=10**20),
     "a format that is none": lambda lines: lines[0]["memforest"].update(format="4; DROP TABLE turn"),
     "not complete": lambda lines: lines[0]["memforest"].pop("complete"),
     "no digests": lambda lines: lines[0]["memforest"].pop("sha256"),
@@ -203,6 +209,14 @@ def test_json_lines_that_were_changed_are_refused(
     change(lines)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     refused(judge, path)
+
+
+def test_a_full_disk_is_no_damaged_file(source: Source, tmp_path: Path) -> None:
+    path = exported(source, tmp_path / "bob.jsonl", "jsonl")
+    with closing(sqlite3.connect("")) as full, path.open("rb") as lines:
+        full.execute("PRAGMA max_page_count = 9")
+        with pytest.raises(InvalidInput, match="disk is full"):
+            read_lines(lines, full)
 
 
 def test_files_that_are_no_json_lines_are_refused(source: Source, judge: Stack, tmp_path: Path) -> None:

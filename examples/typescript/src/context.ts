@@ -18,6 +18,8 @@ export const PREAMBLE =
 export function contextText(context: Context, sections: readonly Section[] = SECTIONS): string {
   const names: Partial<Record<Section, [string, string]>> = {
     profile: ["about", context.about],
+    week: ["about", context.about],
+    today: ["about", context.about],
     window: ["session", context.session_id],
   };
   const lines: string[] = [];

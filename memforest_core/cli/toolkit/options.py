@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from memforest_core.errors import InvalidInput
+
 
 def option(help_: str, *names: str, **more: Any) -> Any:
     """An option with this help, whose default is not shown."""
@@ -16,6 +18,15 @@ def option(help_: str, *names: str, **more: Any) -> Any:
 def argument(help_: str, **more: Any) -> Any:
     """An argument with this help, whose default is not shown."""
     return typer.Argument(help=help_, show_default=False, **more)
+
+
+def delegated(context: typer.Context) -> bool:
+    """Whether a command below does the work. Raises InvalidInput for options before it, which it would not see."""
+    if (command := context.invoked_subcommand) is None:
+        return False
+    if any(str(context.get_parameter_source(name)).endswith("COMMANDLINE") for name in context.params):
+        raise InvalidInput(f"Put options behind {command}.", code="misplaced_option")
+    return True
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

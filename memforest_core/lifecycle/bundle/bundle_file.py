@@ -39,7 +39,7 @@ from memforest_core.lifecycle.bundle.records import (
     document,
     line,
 )
-from memforest_core.lifecycle.bundle.rows.readable import BEGINNING, indexes, read_lines, views, written_lines
+from memforest_core.lifecycle.bundle.rows.readable import BEGINNING, read_lines, readable, written_lines
 
 PARTIAL = ".part"
 """Appended to the name of a bundle that is not whole yet; what a killed export leaves is written over by the next."""
@@ -162,8 +162,7 @@ def _written(partial: Path, lock: int, path: Path, form: ExportFormat) -> Iterat
             writer = BundleWriter(database)
             yield writer
             if writer.whole and form != "bundle":
-                own = {} if form == "jsonl" else views({table.name: table for table in TABLES})
-                for statement in (indexes() | own).values():
+                for statement in readable({table.name: table for table in TABLES}).values():
                     database.execute(statement)
             if writer.whole and form == "jsonl":
                 with open(lock, "wb", closefd=False) as file:
@@ -251,7 +250,7 @@ class BundleReader:
             if made.pop(("table", table.name), "") != create(found[table.name]):
                 raise damaged("its tables are not those of the format")
         meta = {("table", "meta"): CREATE_META}
-        if made not in (meta, meta | indexes() | views(found)):
+        if made not in (meta, meta | readable(found)):
             raise damaged("its tables are not those of the format")
         return columns
 

@@ -167,12 +167,12 @@ _BODIES: Mapping[str, Schema] = {
         "anyOf": [_given("owner"), _given("owners")],
     },
     "summarize": {"oneOf": [_given("day", "session"), _given("session", "day")]},
+    "topic_rate": {"oneOf": [_given("importance", "useful"), _given("useful", "importance")]},
     "lifecycle.forget": {
         "oneOf": [*map(_only, ("session", "fact", "speaker", "until", "everything")), _only("since", "until")]
     },
     "lifecycle.pin": _ONE_PIN,
     "lifecycle.unpin": _ONE_PIN,
-    "topic_rate": {"oneOf": [_given("importance", "useful"), _given("useful", "importance")]},
     "lifecycle.correct": {"anyOf": [_given(name) for name in ("text", "start", "end", "value")]},
     "lifecycle.set_policy": {"anyOf": [_given(name) for name in ("max_facts", "max_bytes", *_AGES)]},
 }

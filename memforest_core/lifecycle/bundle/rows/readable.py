@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any, BinaryIO
 
 from memforest_core.domain.times import from_micros, micros
+from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.checking import damaged
 from memforest_core.lifecycle.bundle.records import (
     APPLICATION_ID,
@@ -85,14 +86,12 @@ _INDEXES = (
 )
 
 
-def indexes() -> dict[tuple[str, str], str]:
-    """The statements that make what the views look up fast, by kind and name."""
-    return {("index", f"lookup_{n}"): f"CREATE INDEX lookup_{n} ON {each}" for n, each in enumerate(_INDEXES)}
+def readable(tables: Mapping[str, BundleTable]) -> dict[tuple[str, str], str]:
+    """The statements that make these tables readable, by kind and name: views, and indexes for what they look up.
 
-
-def views(tables: Mapping[str, BundleTable]) -> dict[tuple[str, str], str]:
-    """The statements that make the views of these tables, by kind and name; times are ISO 8601, vectors left out."""
-    made: dict[tuple[str, str], str] = {}
+    Their times are ISO 8601; vectors are left out.
+    """
+    made = {("index", f"lookup_{n}"): f"CREATE INDEX lookup_{n} ON {each}" for n, each in enumerate(_INDEXES)}
     for view, name in _VIEWS.items():
         shown = {
             each.name: _TIME.format(f"x.{each.name}") if each.kind is ValueKind.MOMENT else f"x.{each.name}"
@@ -105,7 +104,7 @@ def views(tables: Mapping[str, BundleTable]) -> dict[tuple[str, str], str]:
 
 
 def written_lines(bundle: sqlite3.Connection) -> Iterator[bytes]:
-    """A whole bundle that has the indexes as JSON lines: its head, then its rows in the order of their tables."""
+    """A whole, readable bundle as JSON lines: its head, then its rows in the order of their tables."""
     head = {name: json.loads(value) for name, value in bundle.execute("SELECT name, value FROM meta")}
     yield _line({"memforest": head | {"created_at": _iso(head["created_at"])}})
     for table in TABLES:
@@ -138,7 +137,7 @@ def read_lines(file: BinaryIO, bundle: sqlite3.Connection) -> None:
         for pragma in (
             "journal_mode = OFF",
             f"application_id = {APPLICATION_ID}",
-            f"user_version = {int(head['format'])}",
+            f"user_version = {min(int(head['format']), 2**31 - 1)}",
         ):
             bundle.execute(f"PRAGMA {pragma}")
         bundle.execute(CREATE_META)
@@ -155,6 +154,8 @@ def read_lines(file: BinaryIO, bundle: sqlite3.Connection) -> None:
         for table in tables.values():
             bundle.execute(create(table))
         bundle.commit()
+    except sqlite3.OperationalError as error:  # of this machine, such as a full disk
+        raise InvalidInput(f"The lines can't be read: {error}.", code="file_not_readable") from None
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, sqlite3.Error):
         raise damaged(f"line {number}") from None
 

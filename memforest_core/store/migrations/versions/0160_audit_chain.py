@@ -27,6 +27,7 @@ BEGIN
     END LOOP;
 END $$
 """
+_GIVEN = "tenant_id, actor, action, outcome, forest_id, owner_hash, task_id, detail"
 
 
 def upgrade() -> None:
@@ -35,9 +36,13 @@ def upgrade() -> None:
     op.execute("ALTER TABLE memforest.audit ADD COLUMN place bigint, ADD COLUMN hash bytea")
     op.execute(_CHAIN)
     op.execute("CREATE UNIQUE INDEX ix_audit_place ON memforest.audit (tenant_id, place)")
+    # The service can't choose the time, place or hash of a row.
+    op.execute("REVOKE INSERT ON memforest.audit FROM memforest_service, memforest_limited")
+    op.execute(f"GRANT INSERT ({_GIVEN}) ON memforest.audit TO memforest_service, memforest_limited")
 
 
 def downgrade() -> None:
     op.execute("DROP TRIGGER IF EXISTS seal_audit ON memforest.audit")
     op.execute("DROP TRIGGER IF EXISTS sealed_once ON memforest.audit")
+    op.execute("GRANT INSERT ON memforest.audit TO memforest_service, memforest_limited")
     op.execute("ALTER TABLE memforest.audit DROP COLUMN place, DROP COLUMN hash")
