@@ -195,7 +195,7 @@ class Condenser:
         fits = model and all(len(each.text) + len(each.others) <= self.budget for each in whole)
         made = self._condensed(f"The digest of {days.first}", whole if fits else None, pick, write, model=model)
         read = len(numbers_read) if made.source is SummarySource.MODEL else len(turns)
-        return replace(made, text=(*made.text, *answered(turns, self.budget)), left_out=total - read)
+        return replace(made, text=(*made.text, *answered(turns, self.budget)), left_out=max(0, total - read))
 
     def condense(
         self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, about: str = "", model: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ _LINE_SHARE = 2
 """A single line takes at most this part (one half) of the budget, so that one text does not crowd out the others."""
 
 
+_HEAD = re.compile(r'(?:"[^"]+"|[^:]{1,80}): ')
 _FULL_TERMS = 3
 """A line with fewer terms is small talk more often than not, and a question states nothing."""
 
@@ -27,6 +29,9 @@ class _Line:
     terms: frozenset[str]
     weight: float
     """For its place and its numbers; its terms are weighed separately."""
+    item: int
+    head: str
+    """Whose words its item has, as it begins."""
 
 
 def summarize(texts: Sequence[str], budget_chars: int, newest_chars: int = 0) -> str:
@@ -47,7 +52,23 @@ def summarize(texts: Sequence[str], budget_chars: int, newest_chars: int = 0) ->
     chosen = _chosen(lines, budget_chars, _newest(lines, newest_chars))
     if not chosen:
         return clipped(whole.replace("\n", " "), budget_chars)
-    return "\n".join(line.text for line in sorted(chosen, key=lambda line: line.position))
+    return _joined(sorted(chosen, key=lambda line: line.position), budget_chars)
+
+
+def _joined(lines: Sequence[_Line], budget: int) -> str:
+    """The lines, each said to be whose it is: the rest of an item whose beginning is left out begins as that does."""
+    spare = budget - sum(len(line.text) + 1 for line in lines) + 1
+    shown: list[str] = []
+    for before, line in zip((None, *lines), lines, strict=False):
+        text = line.text
+        if text.startswith(INDENT) and (before is None or before.item != line.item):
+            if line.head:
+                text = clipped(line.head + text.strip(), len(text) + spare)
+            elif before is not None and before.head and not _HEAD.match(text):
+                text = text.strip()
+        spare += len(line.text) - len(text)
+        shown.append(text)
+    return "\n".join(shown)
 
 
 def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
@@ -55,9 +76,14 @@ def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
     per_text = max(1, _MAX_LINES // max(1, len(texts)))
     seen: set[str] = set()
     lines: list[_Line] = []
+    item = 0
     for index, text in enumerate(texts):
         edge = index in {0, len(texts) - 1}
+        item, head = item + 1, ""
         for indent, sentence in _sentences(text)[:per_text]:
+            if not indent:
+                found_head = _HEAD.match(sentence)
+                item, head = item + 1, "" if found_head is None else found_head.group()
             line = indent + clipped(" ".join(sentence.split()), longest - len(indent))
             key = line.strip().casefold()
             if not key or key in seen:
@@ -67,7 +93,7 @@ def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
             weight = 1.0 + (0.3 if edge else 0.0) + (0.2 if numbers(line) else 0.0)
             if len(found) < _FULL_TERMS or line.endswith("?"):
                 weight *= 0.3
-            lines.append(_Line(len(lines), line, found, weight))
+            lines.append(_Line(len(lines), line, found, weight, item, head))
     return lines
 
 

@@ -728,7 +728,7 @@ class CalendarDigest(OfTenant, Base, table="calendar_digest"):
     """Of a day the sessions, with the caller's ids of their first and last turn; else the days that have digests."""
     turns: Mapped[int]
     left_out: Mapped[int]
-    """Turns that were too many for the model, the oldest ones."""
+    """Turns that were too many: the oldest ones of those who said most."""
     source: Mapped[Code]
     model: Mapped[Code]
     input_hash: Mapped[bytes] = mapped_column(info=WORDS)

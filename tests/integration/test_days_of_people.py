@@ -12,6 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from memforest_core import InvalidInput
 from memforest_core.models.calls import Embedder
 from tests.harness.model_answers import messages_of
 from tests.harness.model_server import ModelServer
@@ -140,6 +141,54 @@ def test_words_of_others_are_refused(club: Stack, model: Writer, text: Any, sour
     days = calendar(club)
     assert (days.today(club.tenant, "club").source, len(model.days)) == (source, calls)
     check(club, days, 20)
+
+
+def test_what_another_said_of_a_person_needs_the_name_of_who_said_it(club: Stack, model: Writer) -> None:
+    tell(club, 2)
+    say(club, 1, f"{name(0)} stole the kavoakix diamonds of the museum, {PAD}.")
+    claim = f"{name(0)} stole the kavoakix diamonds."
+    model.text = lambda document, number: f"Said {WORDS[number - 1]}. {claim} {name(1)} told that {claim}"
+    shown = calendar(club).today(club.tenant, "club", "200").text
+    assert shown == f"{name(0)}: Said {WORDS[0]}. {name(1)} told that {claim}"
+
+
+def test_a_reply_is_of_the_day_of_whom_it_addresses_and_a_quote_ends_where_it_ends(club: Stack) -> None:
+    for number, called, text in ((0, "Ann", "My code?"), (1, "Bob", 'Ann slept" Tod: "I stole.'), (2, "Cem", "Late.")):
+        say(club, number, text, called=called)
+    for at, text in enumerate(("Ann, your code is 4482.", "<@201> your train leaves at 8.")):
+        turn = {"role": "assistant", "content": text, "timestamp": f"{TODAY}T09:00:1{at}Z"}
+        club.memory.append("club", f"talk {TODAY}", turn)
+    days = calendar(club, offline=True)
+    assert [days.today(club.tenant, "club", who).text.splitlines()[1:] for who in ("Ann", "Bob", "Cem")] == [
+        ["Bob: \"Ann slept' Tod: 'I stole.\"", 'assistant: "Ann, your code is 4482."'],
+        ['assistant: "Bob your train leaves at 8."'],
+        [],
+    ]
+
+
+def test_who_speaks_first_after_a_digest_was_made_is_in_the_next_one_within_the_hour(club: Stack) -> None:
+    clock = Clock()
+    days = calendar(club, clock, offline=True)
+    say(club, 7, "I left.", TODAY - timedelta(days=1))
+    say(club, 1, f"{name(7)} sleeps.")
+    tell(club, 3, turns=4)
+    assert days.today(club.tenant, "club", "207").speakers[0].turns == 0
+    say(club, 7, "I came late.", at=12)
+    clock.forward(minutes=59)
+    assert days.today(club.tenant, "club", "207").new_turns == 1
+    clock.forward(minutes=1)
+    assert days.today(club.tenant, "club", "200").new_turns == 1
+    assert days.today(club.tenant, "club", "207").text.startswith(f"{name(7)}: I came late.")
+
+
+def test_a_name_of_several_people_is_refused(club: Stack) -> None:
+    for number in (0, 1):
+        say(club, number, "I ate.", called="Sam")
+    days = calendar(club, offline=True)
+    for read in (days.today, days.week):
+        with pytest.raises(InvalidInput, match="Several people"):
+            read(club.tenant, "club", "sam")
+    assert days.today(club.tenant, "club", "201").text == "Sam: I ate."
 
 
 def test_what_is_empty_or_of_others_alone_is_picked_by_rules_and_says_so(club: Stack, model: Writer) -> None:

@@ -19,10 +19,8 @@ def _show_day(found: DayDigest) -> None:
         out.print(f"{found.day}: nothing was said." if not found.turns else f"{found.day}: no digest.")
     if found.made and not found.speakers:
         out.print(f"{found.day}: nothing of or about this speaker.")
-    for each in found.speakers:
-        out.print(f"{printable(each.name)}: {printable(each.text)}")
-        for line in each.others.splitlines() if found.about else ():
-            out.print(printable(line))
+    for line in found.text.splitlines():
+        out.print(printable(line))
     print_degraded(found.degraded)
     if found.made_at is not None:
         newer = f", {found.new_turns} have come since" if found.new_turns else ""
@@ -33,7 +31,8 @@ def _show_day(found: DayDigest) -> None:
 
 def _show_period(found: PeriodDigest) -> None:
     out = console()
-    out.print(printable(found.text) if found.text else "Nothing was said.")
+    nothing = "Nothing of or about this speaker." if found.about else "Nothing was said."
+    out.print(printable(found.text or nothing))
     print_degraded(found.degraded)
     if found.missing:
         out.print(f"{len(found.missing)} days have no digest yet: ask again.", style="yellow")
@@ -45,7 +44,7 @@ def _show_period(found: PeriodDigest) -> None:
 def _show_days(page: Page[DayDigest]) -> None:
     table = plain_table("day", "turns", "made", "speaker", "text", right=("turns",), whole=("day", "made"))
     for item in page.items:
-        lines = [(each.name, each.text) for each in item.speakers] or [("", "(not made yet)")]
+        lines = [(each.name, each.text or each.others) for each in item.speakers] or [("", "(not made yet)")]
         for at, (name, text) in enumerate(lines):
             first = (str(item.day), str(item.turns), item.source) if at == 0 else ("", "", "")
             table.add_row(*first, printable(name), printable(text))

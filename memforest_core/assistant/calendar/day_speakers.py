@@ -27,6 +27,7 @@ COMMON_WORDS = slice(1_996, 6_000)
 _OTHERS_SHARE = 3
 _SHORTEST = 60
 NAME_CHARS = 80
+_GREETING = re.compile(r"(?:(?:hi|hey|hello|dear|thanks|thank you|sorry|sure|ok|okay|yes|no|well|welcome),? )?@?", re.I)
 _PROPER = re.compile(r"(?<=[\w,;] )[A-Z][\w'’-]+")
 
 
@@ -43,12 +44,8 @@ class Speaker:
     own: frozenset[int]
     answers: frozenset[int]
     """Turns of an assistant that follow the own ones."""
-    mentions: frozenset[int]
-
-    @property
-    def about(self) -> frozenset[int]:
-        """Turns of others that are about them."""
-        return self.answers | self.mentions
+    about: frozenset[int]
+    """Turns of others that are about them: answers and mentions."""
 
     @property
     def turns(self) -> frozenset[int]:
@@ -81,14 +78,18 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
     for at, turn in enumerate(turns):
         known = people.by_id(turn.speaker_id)
         speaker = turn.speaker_id if known is None else known.id
+        text = without_ids(turn.text, people)
         if turn.role is Role.USER or not human:
-            said[speaker].append(without_ids(turn.text, people))
+            said[speaker].append(text)
             names[speaker] = turn.name
             last[turn.session] = speaker
             own[speaker].add(at)
         whose = last.get(turn.session, speaker)
+        if turn.role is Role.ASSISTANT and human and (addressed := _addressed(turn.text, people)) is not None:
+            whose = addressed.id
+            names.setdefault(whose, addressed.name)
         answers[whose].add(at)
-        if turn.role is Role.ASSISTANT and turn.session in last and human and (reply := informative(turn.text)):
+        if turn.role is Role.ASSISTANT and whose in names and human and (reply := informative(text)):
             others[whose].append((speaking(turn.name), reply))
         for person, words in _mentions(turn.text, people).items():
             if person.id not in (speaker, whose):
@@ -104,7 +105,7 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
             tuple(others[id_]),
             frozenset(own[id_]),
             frozenset(answers[id_] - own[id_]),
-            frozenset(mentions[id_]),
+            frozenset(mentions[id_] | answers[id_] - own[id_]),
         )
         for id_ in (*spoke, *(id_ for id_ in others if id_ not in said))
     ]
@@ -144,7 +145,7 @@ def newest_of_each(speakers: Iterable[Speaker], turns: Collection[int]) -> list[
 
 
 class DayWords:
-    """The words of a day's turns: a text about one person has no word that only others said.
+    """The words of a day's turns: a text about one person has no word that only others said, unless it says who did.
 
     Common English words are everybody's, unless they are part of a name or ``RUN`` of them follow one another.
     """
@@ -161,10 +162,16 @@ class DayWords:
         self._all = frozenset[object]().union(*(self._said[at] for each in speakers for at in each.own | each.answers))
 
     def without_others(self, speaker: Speaker, text: str) -> str:
-        """The sentences of a text that have no words of others alone."""
-        others = (self._features(words) for _, words in speaker.others)
-        foreign = self._all.difference(self._free, *(self._said[at] for at in speaker.own | speaker.answers), *others)
-        return " ".join(each for each in sentences(text) if foreign.isdisjoint(self._features(each)))
+        """The sentences of a text that have no words of others alone; what others said of them only with the name of
+        who said it."""
+        foreign = self._all.difference(self._free, *(self._said[at] for at in speaker.own | speaker.answers))
+        by_others = [(set(terms(name, self._language)), self._features(words)) for name, words in speaker.others]
+        left: list[str] = []
+        for each in sentences(text):
+            has = self._features(each)
+            if not (foreign & has).difference(*(words for name, words in by_others if name and has.issuperset(name))):
+                left.append(each)
+        return " ".join(left)
 
     def _features(self, text: str) -> frozenset[object]:
         words = terms(text, self._language)
@@ -187,8 +194,16 @@ def _mentions(text: str, people: People) -> dict[KnownPerson, list[str]]:
     return found
 
 
+def _addressed(text: str, people: People) -> KnownPerson | None:
+    """Whom a reply begins with: "Ann, your code is 12", "Hi @ann ..."."""
+    first = next(iter(found_in(text[:NAME_CHARS], people)), None)
+    if first is None or _GREETING.fullmatch(text[: first.start]) is None:
+        return None
+    return first.person if "@" in text[: first.start + 2] or text[first.end :][:1] in {",", ":", "!"} else None
+
+
 def _quote(name: str, words: str) -> str:
-    return block(turn_line(name, f'"{one_line(words)}"'))
+    return block(turn_line(name, f'"{one_line(words).replace(chr(34), chr(39))}"'))
 
 
 def _quotes(others: Sequence[tuple[str, str]], budget: int) -> str:

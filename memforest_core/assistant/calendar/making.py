@@ -54,7 +54,8 @@ MAX_LIFE_DAYS = 400_000
 """Days of a life that are looked for: more than a thousand years."""
 FEW_TURNS, MANY_TURNS = 5, 50
 """Today's digest is made again when it has many new turns, or ten for each that it was made of above the few. So a day
-of n turns costs at most 2 + n / 50 calls before its end, however often it is read."""
+of n turns costs at most 2 + n / 50 calls before its end, however often it is read, and one more an hour while somebody
+is looked for who has spoken only since."""
 MAX_ROUNDS = 50
 """Queries for one page; a page may be short when so many days in a row have only deleted turns."""
 
@@ -177,7 +178,8 @@ class Diary:
         if stored is None:
             return True
         enough = min(MANY_TURNS, 10 * (stored.turns - FEW_TURNS)) if self._means.settings.today_s else 0
-        return self._is_stale(stored, held.digest, held.end, held.turns - stored.turns >= enough)
+        first = held.own > 0 and not any(each.turns for each in self._of_person(stored.texts))
+        return self._is_stale(stored, held.digest, held.end, first or held.turns - stored.turns >= enough)
 
     def _is_stale(self, stored: StoredDigest, digest: bytes, end: datetime, grown: bool = True) -> bool:
         """Whether a digest's turns have changed since, or rules replaced a model, and it may be made again; ``end`` is
@@ -197,7 +199,7 @@ class Diary:
         Hashes are read before words, so that words that are deleted meanwhile are not taken for those that are there.
         """
         with CalendarRows.opened(self._means.engine, self._tenant) as rows:
-            (now,) = rows.held(self._forest.id, [days], self._zone)
+            (now,) = rows.held(self._forest.id, [days], self._zone, self._person)
             words, sources = rows.words(self._forest.id, now.start, now.end)
             turns = rows.turns(self._forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
             people = People(self._forest.owner, rows.speakers(self._forest.id), self._forest.display_name)
@@ -363,7 +365,9 @@ class Diary:
         if not parts:
             return None, False
         versions = [part.version for part in parts if part.version]
-        digest = hashlib.sha256(b"".join(version.bytes for version in versions)).digest()
+        # A name without an id may become a person's later.
+        ids = () if self._person is None else self._person.ids
+        digest = hashlib.sha256(b"".join(version.bytes for version in versions) + "\0".join(ids).encode()).digest()
         whole = not work.missing and len(versions) == len(parts)
         # A stored text covers nothing that was deleted: it would have been deleted too.
         if own.stored is not None and not (whole and self._is_stale(own.stored, digest, own.end)):
@@ -390,7 +394,7 @@ class Diary:
     @repeated
     def _held(self, wanted: Sequence[Days]) -> list[HeldDay]:
         with CalendarRows.opened(self._means.engine, self._tenant) as rows:
-            return rows.held(self._forest.id, wanted, self._zone, self._about)
+            return rows.held(self._forest.id, wanted, self._zone, self._person)
 
     @repeated
     def _longer(self, days: Days, whole: Callable[[date], Days]) -> list[Days]:
@@ -418,7 +422,7 @@ class Diary:
                 utc = rows.utc_days(self._forest.id, start, min(end, midnight(before, zone)), most)
                 local = {day for each in utc for day in local_days(each, zone) if bounds.first <= day < before}
                 newest = [one_day(day) for day in sorted(local, reverse=True)]
-                found += [each for each in rows.held(self._forest.id, newest, zone) if each.turns]
+                found += [each for each in rows.held(self._forest.id, newest, zone, self._person) if each.turns]
                 if len(found) > limit:
                     return found[:limit], found[limit - 1].days.first
                 if len(utc) < most or not local:

@@ -280,6 +280,8 @@ class HeldDay:
     end: datetime
     turns: int
     """Of a day: its turns with words."""
+    own: int
+    """Those of the person whose day it is."""
     digest: bytes
     """What these turns are; another one as soon as one comes or goes."""
     version: UUID | None

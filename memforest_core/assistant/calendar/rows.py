@@ -29,6 +29,7 @@ from memforest_core.assistant.calendar.records import (
 from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.pages import plain
+from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m
@@ -48,18 +49,18 @@ def _turns(columns: str, start: str, end: str) -> str:
 
 # What was said under an id changes only when it was deleted before; a deletion drops the digest.
 _HELD = sa.text(f"""
-    SELECT u.span, u.first_day, u.end_day, u.start_at, u.end_at, said.turns AS now, said.digest, g.version, g.texts,
-           g.sources, g.turns, g.left_out, g.source, g.model, g.input_hash, g.made_at,
+    SELECT u.span, u.first_day, u.end_day, u.start_at, u.end_at, said.turns AS now, said.own, said.digest, g.version,
+           g.texts, g.sources, g.turns, g.left_out, g.source, g.model, g.input_hash, g.made_at,
            g.start_at = u.start_at AND g.end_at = u.end_at AS same
       FROM unnest(CAST(:spans AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]),
                   CAST(:starts AS timestamptz[]), CAST(:stops AS timestamptz[]))
            AS u(span, first_day, end_day, start_at, end_at)
      CROSS JOIN LATERAL (
-           SELECT count(*) AS turns,
+           SELECT count(*) AS turns, count(*) FILTER (WHERE d.speaker_id = ANY(CAST(:ids AS text[]))) AS own,
                   sha256(convert_to(coalesce(string_agg(concat_ws(chr(31), d.session_id, d.ordinal, d.external_id,
                          extract(epoch FROM d.occurred_at)), chr(30) ORDER BY d.session_id, d.ordinal), ''), 'UTF8'))
                   AS digest
-             FROM ({_turns("", "u.start_at", "u.end_at")}) d WHERE u.span = 'day') said
+             FROM ({_turns(", t.speaker_id", "u.start_at", "u.end_at")}) d WHERE u.span = 'day') said
       LEFT JOIN memforest.calendar_digest g
              ON g.tenant_id = :t AND g.forest_id = :f AND g.span = u.span AND g.first_day = u.first_day
             AND g.person = CASE u.span WHEN 'day' THEN '' ELSE :person END
@@ -110,16 +111,19 @@ _OLD_WEEKS = sa.text("""
 class CalendarRows(PeopleRows):
     """Rows of one transaction of a tenant."""
 
-    def held(self, forest: ForestId, wanted: Sequence[Days], zone: ZoneInfo, person: str = "") -> list[HeldDay]:
+    def held(
+        self, forest: ForestId, wanted: Sequence[Days], zone: ZoneInfo, person: KnownPerson | None
+    ) -> list[HeldDay]:
         """What is stored of days and longer times, and of days what their turns are now, the newest first.
 
-        One statement, however many there are. ``person`` is whose longer times they are, empty for those of all.
+        One statement, however many there are. ``person`` is whose times they are, None for those of all.
         """
         moments = [each.moments(zone) for each in wanted]
         rows = self._run(
             _HELD,
             f=forest,
-            person=person,
+            person="" if person is None else person.id,
+            ids=[] if person is None else list(person.ids),
             spans=[each.span.value for each in wanted],
             firsts=[each.first for each in wanted],
             ends=[each.end for each in wanted],
@@ -132,6 +136,7 @@ class CalendarRows(PeopleRows):
                 start=row.start_at,
                 end=row.end_at,
                 turns=row.now,
+                own=row.own,
                 digest=bytes(row.digest),
                 version=row.version,
                 stored=_stored_digest(row) if row.same else None,

@@ -19,7 +19,7 @@ from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.assistant.profile.persons import person_named
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
-from memforest_core.domain.people import KnownPerson
+from memforest_core.domain.people import KnownPerson, People
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.records import SessionProgress
@@ -141,12 +141,17 @@ class CalendarService(Means):
 
     @repeated
     def _diary(self, tenant: TenantId, owner: str, speaker: str | None = None) -> tuple[Diary | None, str]:
-        """The diary of an owner, or of a speaker in that memory, and its time zone; None without a memory."""
+        """The diary of an owner, or of a speaker in that memory, and its time zone; None without a memory. Raises
+        InvalidInput for a name of several people."""
         owner = checked_name(owner, "owner")
         about = None if speaker is None else checked_name(speaker, "speaker")
         with CalendarRows.opened(self.engine, tenant) as rows:
             forest = rows.find_forest(owner)
             if forest is None:
                 return None, "UTC"
-            person = None if about is None else person_named(owner, forest, rows.speakers(forest.id), about)
+            speakers = () if about is None else rows.speakers(forest.id)
+        person = None if about is None else person_named(owner, forest, speakers, about)
+        people = People(owner, speakers, forest.display_name)
+        if about is not None and people.who(about) is None and people.shared(about):
+            raise InvalidInput("Several people have this name: give the id of one.", code="ambiguous_name")
         return Diary(self, tenant, forest, person), forest.time_zone

@@ -92,3 +92,20 @@ def test_only_the_beginning_of_a_turn_is_at_the_margin(between: str) -> None:
 
 def test_a_text_that_begins_with_the_rest_of_a_turn_stays_indented() -> None:
     assert summarize(["  Bob: I moved.", "Ann: Hi."], 100) == "  Bob: I moved.\nAnn: Hi."
+
+
+def test_the_rest_of_an_item_without_its_beginning_says_whose_it_is() -> None:
+    """Given turns of several sentences, then none is left under the name of another speaker."""
+    turns = (
+        "assistant: You could call it Falcon. The launch with 300 guests is fixed on 4 May in Lisbon.",
+        "Ann: No, not that. I will name it Heron and launch it in June with 20 friends in Porto.",
+    )
+
+    for budget in range(60, 175):
+        text = summarize(["\n".join(turns)], budget)
+        assert len(text) <= budget
+        speaker = ""
+        for line in text.splitlines():
+            speaker = speaker if line.startswith("  ") else line.partition(": ")[0]
+            assert ("Falcon" in line or "Lisbon" in line) <= (speaker == "assistant"), text
+            assert ("Heron" in line or "20" in line) <= (speaker == "Ann"), text
