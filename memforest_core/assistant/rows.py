@@ -36,6 +36,12 @@ _SPOKEN = sa.text("""
                     WHERE s.tenant_id = :t AND s.forest_id = :f AND NOT s.note AND t.speaker_id = ANY(:ids))
     """)
 
+_NOTED = sa.text("""
+    SELECT t.speaker_id, t.name FROM memforest.session s
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND NOT t.erased
+     WHERE s.tenant_id = :t AND s.forest_id = :f AND s.external_id = :session AND s.note
+    """)
+
 
 @dataclass(frozen=True, slots=True)
 class Fence:
@@ -73,6 +79,11 @@ class PeopleRows(ForestRows):
     def has_spoken(self, forest: ForestId, speakers: Collection[str]) -> bool:
         """Whether one of these ids has said a turn that is no note."""
         return bool(self._run(_SPOKEN, f=forest, ids=list(speakers)).scalar_one())
+
+    def noted(self, forest: ForestId, session: str) -> tuple[str, str] | None:
+        """The speaker's id and name that a stored note is under."""
+        row = self._run(_NOTED, f=forest, session=session).first()
+        return None if row is None else (row.speaker_id, row.name)
 
 
 class MadeTextRows(PeopleRows):

@@ -313,11 +313,11 @@ class MemForestClient:
         and what is raised are as in ``enqueue``.
         """
         stage_named(wait)
-        name = note_id() if session_id is None else session_id
+        name = note_id() if session_id is None else checked_name(session_id, "session_id")
         producer = self._producer
         with _timely(wait, timeout_s), producer.tracer.span("remember", None, session=name) as own:
-            redactor = producer.acceptance.redactor
-            turn, degraded = note_turn(producer.engine, self._tenant, owner, text, about, at, alias, redactor)
+            given = (text, about, at, alias, producer.acceptance.redactor, name)
+            turn, degraded = note_turn(producer.engine, self._tenant, owner, *given)
             accepted = producer.acceptance.enqueue(
                 self._tenant, owner, name, [turn], metadata=metadata, trace=own, note=True
             )
@@ -421,8 +421,8 @@ class MemForestClient:
 
         With ``summarize`` it first does for every owner that this object stored turns of what ``flush`` does: open
         cells are extracted, and summaries of their sessions made. It waits at most ``timeout_s`` seconds in all; then
-        everything is closed all the same, and WaitTimeout says what is left: workers, or the next start of an embedded
-        node, go on with it.
+        everything is closed all the same, and WaitTimeout says what the first has left: workers, or the next start of
+        an embedded node, go on with it.
         """
         try:
             if summarize:

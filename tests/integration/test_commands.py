@@ -111,6 +111,18 @@ def test_two_who_both_speak_are_never_one(rested: Stack) -> None:
     assert "Oslo" not in memory.profile(GROUP, "111").text
 
 
+def test_a_note_sent_again_is_the_same_and_days_have_the_name_that_is_spoken_under(rested: Stack) -> None:
+    memory = rested.memory
+    first = memory.remember(GROUP, "gruzilkin is Sergey", at=START, session_id="n1")
+    memory.client.enqueue(GROUP, "s9", [turn(0, "999", "Sergey", "I live in Rome.")])
+
+    repeated = memory.remember(GROUP, "gruzilkin is Sergey", at=START, session_id="n1")
+    names = [speaker.name for speaker in memory.day(GROUP, "2024-04-24").speakers]
+
+    assert (first.accepted.new_turns, repeated.accepted.new_turns) == (1, 0)
+    assert sorted(names) == ["Sergey", "gruzilkin"]
+
+
 def test_a_name_of_notes_alone_becomes_an_alias(rested: Stack) -> None:
     memory = rested.memory
     memory.remember(GROUP, "I collect stamps.", about="Kim")

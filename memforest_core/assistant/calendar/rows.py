@@ -80,15 +80,20 @@ _WORDS = sa.text(f"""
     """)
 
 NOTE = "(note) "
+# A note may be under another name of whom it is about; only names that somebody spoke under have a date.
 _NEWEST = sa.text(f"""
     SELECT * FROM (
-        SELECT t.speaker_id, t.name, t.role, left(t.content, :chars) AS content, {PACKED},
-               t.occurred_at, t.session_id, t.ordinal,
-               (SELECT s.note FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = t.session_id) AS note,
+        SELECT t.speaker_id, t.role, left(t.content, :chars) AS content, {PACKED},
+               t.occurred_at, t.session_id, t.ordinal, s.note,
+               coalesce(CASE WHEN s.note THEN (
+                   SELECT k.name FROM memforest.speaker k WHERE k.tenant_id = :t AND k.forest_id = :f
+                      AND k.speaker_id = t.speaker_id AND k.since IS NOT NULL ORDER BY k.since DESC LIMIT 1) END,
+                   t.name) AS name,
                row_number() OVER (PARTITION BY t.speaker_id
                                   ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC) AS place
           FROM ({_turns("", ":start", ":end")}) d
           JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = d.session_id AND t.ordinal = d.ordinal
+          JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = d.session_id
          ORDER BY place, t.occurred_at DESC LIMIT :most) n
      ORDER BY n.occurred_at, n.session_id, n.ordinal
     """)

@@ -125,12 +125,14 @@ def note_turn(
     at: object,
     alias: str | None = None,
     redactor: Redactor = NOTHING,
+    session: str = "",
 ) -> tuple[TurnInput, str]:
     """The turn that says ``text`` at a time ``at`` (now when None) as if whom it is about had said it: "I" is them.
 
     ``about`` is a speaker's id or name, or the name of somebody who has not spoken; None is the owner. With an
     ``alias``, or a text that gives one, the turn is under that name, which is one of theirs while the turn is stored.
-    The sentence says why a text gives none: somebody else speaks under the name. Raises InvalidInput, StoreUnavailable.
+    A text alone that is stored in this ``session`` already is whose it was. The sentence says why a text gives no
+    alias: somebody else speaks under the name. Raises InvalidInput, StoreUnavailable.
     """
     owner = checked_name(owner, "owner")
     if not isinstance(text, str) or not text.strip():
@@ -143,6 +145,9 @@ def note_turn(
         raise InvalidInput("The alias has what accept.redact masks: give another one.", code="alias_masked")
     with PeopleRows.opened(engine, tenant) as rows:
         forest = rows.find_forest(owner)
+        stored = rows.noted(forest.id, session) if forest is not None and about is alias is None else None
+        if stored is not None:
+            return turn | {"speaker_id": stored[0], "name": stored[1]}, ""
         speakers = rows.speakers(forest.id) if forest is not None else ()
         person = person_named(owner, forest, speakers, about)
         people = People(owner, speakers, forest.display_name if forest is not None else None)
