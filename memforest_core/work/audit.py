@@ -1,17 +1,15 @@
 """Proves that nobody changed the audit: each of its rows has the hash of the one before it.
 
 A deferred trigger (``store/functions/seal_audit.sql``) chains a row when its transaction commits, under a lock of the
-tenant's chain that ends with that commit. A lock from the request on would make operations wait for each other's work;
-a worker that seals later would leave rows that are not sealed yet. So the chain is in the order of commits, a
-transaction that aborts or is killed never has a place, and every row that can be read is sealed, whichever version
-wrote it. In a transaction of an app with REPEATABLE READ the commit fails rather than forking the chain.
+tenant's chain that ends with that commit: operations don't wait for each other's work, and every row that can be read
+is sealed. In a transaction of an app with REPEATABLE READ the commit fails rather than forking the chain.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -81,10 +79,11 @@ class AuditLog:
         found: list[str] = []
         last, seen = None, ""
         with self.open_tasks(tenant) as rows:
-            for row, finding in _checked(rows.audit_chain()):
-                last = row if row.place is not None else last
-                seen = row.hash.hex() if head and row.hash and row.place == head.rows else seen
+            for row in rows.audit_chain():
+                finding = _finding(row, last)
                 found += [] if finding is None or len(found) == MOST_FINDINGS else [finding]
+                last = last if row.place is None or row.hash is None else row
+                seen = row.hash.hex() if head and row.hash and row.place == head.rows else seen
         if head is not None and wrong is None and seen != head.hash:
             wrong = f"Row {head.rows} is not the one of the given head."
         found += [] if wrong is None else [wrong]
@@ -122,17 +121,13 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def _checked(rows: Iterable[ChainedRow]) -> Iterator[tuple[ChainedRow, str | None]]:
-    """Each row of a chain, in its order, and what is wrong with it."""
-    place, previous = 0, b""
-    for row in rows:
-        finding = None
-        if row.place is None or row.hash is None:
-            yield row, f"A row of {row.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} was inserted: it is not in the chain."
-            continue
-        if row.place != place + 1:
-            finding = f"Row {row.place} follows row {place}: rows are missing or exchanged, and it can't be checked."
-        elif hashlib.sha256(previous + _canonical(row.columns)).digest() != row.hash:
-            finding = f"Row {row.place} or the one before it was changed or exchanged."
-        yield row, finding
-        place, previous = row.place, row.hash
+def _finding(row: ChainedRow, before: ChainedRow | None) -> str | None:
+    """What is wrong with a row, by the one before it in the chain."""
+    place, previous = (0, b"") if before is None else (before.place or 0, before.hash or b"")
+    if row.place is None or row.hash is None:
+        return f"A row of {row.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} was inserted: it is not in the chain."
+    if row.place != place + 1:
+        return f"Row {row.place} follows row {place}: rows are missing or exchanged, and it can't be checked."
+    if hashlib.sha256(previous + _canonical(row.columns)).digest() != row.hash:
+        return f"Row {row.place} or the one before it was changed or exchanged."
+    return None

@@ -106,15 +106,17 @@ def readable(tables: Mapping[str, BundleTable]) -> dict[tuple[str, str], str]:
 def written_lines(bundle: sqlite3.Connection) -> Iterator[bytes]:
     """A whole, readable bundle as JSON lines: its head, then its rows in the order of their tables."""
     head = {name: json.loads(value) for name, value in bundle.execute("SELECT name, value FROM meta")}
-    yield _line({"memforest": head | {"created_at": _iso(head["created_at"])}})
+    yield _text({"memforest": head | {"created_at": _iso(head["created_at"])}}).encode() + b"\n"
     for table in TABLES:
         extras = EXTRAS.get(table.name, {})
         columns = ", ".join([*(f"x.{each.name}" for each in table.columns), *extras.values()])
         for row in bundle.execute(f"SELECT {columns} FROM {table.name} x ORDER BY x.n"):  # noqa: S608 - constants
-            shown = {each.name: _shown(each, value) for each, value in zip(table.columns, row, strict=False)}
+            shown = {
+                each.name: _converted(each, value, read=False) for each, value in zip(table.columns, row, strict=False)
+            }
             more = zip(extras, row[len(table.columns) :], strict=True)
             more_shown = {name: json.loads(value) if name in _LISTS else value for name, value in more}
-            yield _line({"table": table.name, **shown, **more_shown})
+            yield _text({"table": table.name, **shown, **more_shown}).encode() + b"\n"
 
 
 def read_lines(file: BinaryIO, bundle: sqlite3.Connection) -> None:
@@ -134,12 +136,9 @@ def read_lines(file: BinaryIO, bundle: sqlite3.Connection) -> None:
     try:
         head = next(lines)["memforest"]
         head["created_at"] = micros(datetime.fromisoformat(head["created_at"]))
-        for pragma in (
-            "journal_mode = OFF",
-            f"application_id = {APPLICATION_ID}",
-            f"user_version = {min(int(head['format']), 2**31 - 1)}",
-        ):
-            bundle.execute(f"PRAGMA {pragma}")
+        bundle.execute("PRAGMA journal_mode = OFF")
+        bundle.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        bundle.execute(f"PRAGMA user_version = {min(int(head['format']), 2**31 - 1)}")
         bundle.execute(CREATE_META)
         bundle.executemany("INSERT INTO meta VALUES (?, ?)", ((name, document(head[name])) for name in head))
         for name, some in groupby(lines, itemgetter("table")):
@@ -149,7 +148,7 @@ def read_lines(file: BinaryIO, bundle: sqlite3.Connection) -> None:
             names, marks = ", ".join(each.name for each in stored), ", ".join("?" * len(stored))
             bundle.executemany(
                 f"INSERT INTO {name} ({names}) VALUES ({marks})",  # noqa: S608 - constants of the format
-                ([_read(each, row[each.name]) for each in stored] for row in chain([first], some)),
+                ([_converted(each, row[each.name], read=True) for each in stored] for row in chain([first], some)),
             )
         for table in tables.values():
             bundle.execute(create(table))
@@ -158,10 +157,6 @@ def read_lines(file: BinaryIO, bundle: sqlite3.Connection) -> None:
         raise InvalidInput(f"The lines can't be read: {error}.", code="file_not_readable") from None
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, sqlite3.Error):
         raise damaged(f"line {number}") from None
-
-
-def _line(row: Mapping[str, object]) -> bytes:
-    return _text(row).encode() + b"\n"
 
 
 def _iso(moment: int) -> str:
@@ -188,9 +183,5 @@ _FORMS: Mapping[ValueKind, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = 
 """How values of a bundle are in JSON lines, where not as they are, and how they are read from there."""
 
 
-def _shown(column: Column, value: Any) -> Any:
-    return value if value is None or column.kind not in _FORMS else _FORMS[column.kind][0](value)
-
-
-def _read(column: Column, value: Any) -> Any:
-    return value if value is None or column.kind not in _FORMS else _FORMS[column.kind][1](value)
+def _converted(column: Column, value: Any, read: bool) -> Any:
+    return value if value is None or column.kind not in _FORMS else _FORMS[column.kind][read](value)
