@@ -782,9 +782,8 @@ export const summarize = <ThrowOnError extends boolean = false>(options: Options
  * An owner's topics, the one with the newest turn first.
  *
  * Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
- * ``limit`` is the most items of one page, 1 to
- * 1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
- * False. Raises InvalidInput, StoreUnavailable.
+ * ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+ * memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
  *
  * Needs a key with the scope `read`.
  */
@@ -848,7 +847,7 @@ export const topicStats = <ThrowOnError extends boolean = false>(options: Option
  *
  * Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
  *
- * They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
+ * They are cleared when a turn or fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
  *
  * Needs a key with the scope `write`.
  */

@@ -17,6 +17,7 @@ from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavaila
 from memforest_core.index.vector_index import Hit, IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.answers import in_words
 from memforest_core.models.calls import Embedded, Embedder, Vectors
+from memforest_core.recall.rows.recall_rows import RecallRows
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.rows import TenantRows
@@ -53,8 +54,8 @@ class TopicMatcher:
         return made
 
     def _nearest(self, tenant: TenantId, owner: str, made: Matching) -> Sequence[Hit]:
-        with TopicRows.opened(self.engine, tenant) as rows:
-            forest = rows.forest(owner)
+        rows = RecallRows(self.engine, tenant)
+        forest = rows.one(rows.forest(owner))
         if forest is None or made.embedded is None:
             return ()
         where = IndexFilter(tenant, forest.id, kinds=(PointKind.CELL, PointKind.FACT))

@@ -45,9 +45,8 @@ class TopicService:
         """An owner's topics, the one with the newest turn first.
 
         Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
-        ``limit`` is the most items of one page, 1 to
-        1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
-        False. Raises InvalidInput, StoreUnavailable.
+        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
         limit, after = checked_limit(limit), from_cursor(cursor, datetime, UUID)
         own = self.settings.topics
@@ -142,7 +141,7 @@ class TopicService:
     def topic_tag(self, tenant: TenantId, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:
         """Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
 
-        They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
+        They are cleared when a turn or fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
         """
         cleaned = checked_tags(tags)
         with self._changing(tenant, owner) as (rows, forest):

@@ -849,15 +849,14 @@ class RemoteMemForest(Remote):
     def topic_tag(self, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:
         """Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
 
-        They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``."""
+        They are cleared when a turn or fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``."""
 
     def topics(self, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[Topic]:
         """An owner's topics, the one with the newest turn first.
 
         Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
-        ``limit`` is the most items of one page, 1 to
-        1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
-        False. Raises InvalidInput, StoreUnavailable."""
+        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable."""
 
     def trees(
         self, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None
@@ -1744,15 +1743,14 @@ class AsyncRemoteMemForest(Remote):
     async def topic_tag(self, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:
         """Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
 
-        They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``."""
+        They are cleared when a turn or fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``."""
 
     async def topics(self, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[Topic]:
         """An owner's topics, the one with the newest turn first.
 
         Turns that are appended have their topics at once, those of whole sessions when workers place their facts.
-        ``limit`` is the most items of one page, 1 to
-        1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
-        False. Raises InvalidInput, StoreUnavailable."""
+        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable."""
 
     async def trees(
         self, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None
