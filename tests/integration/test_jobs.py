@@ -529,7 +529,17 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
         """SELECT p.proname, a.privilege_type, a.grantee::regrole::text FROM pg_proc p, aclexplode(p.proacl) a
             WHERE p.pronamespace = 'memforest'::regnamespace AND a.grantee <> p.proowner"""
     )
-    both = ("backlog", "key_caller", "lost", "next_waiting", "operation_rule", "tenants", "waiting", "waits_for")
+    both = (
+        "backlog",
+        "key_caller",
+        "lost",
+        "next_waiting",
+        "operation_rule",
+        "packed",
+        "tenants",
+        "waiting",
+        "waits_for",
+    )
     assert {tuple(row) for row in rights} == {
         ("granted_tenants", "EXECUTE", "memforest_limited"),
         *((name, "EXECUTE", f"memforest_{group}") for name in both for group in ("limited", "service")),

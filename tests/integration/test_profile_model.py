@@ -517,6 +517,16 @@ def test_a_model_that_is_unavailable_for_the_profile_is_not_called_to_merge(merg
     assert any("not merged: the model did not write the profile" in each for each in context.degraded)
 
 
+def test_days_of_several_people_are_not_merged_into_one_profile(merged: Stack) -> None:
+    """Given another speaker, then the days of all keep their sections unless one speaker is chosen."""
+    turn = {"id": "b0", "role": "user", "speaker_id": "ben", "content": "I sold my gramble.", "timestamp": START}
+    merged.memory.append("alice", "ben-1", turn)
+    found, context = shown(merged)
+    assert not any(text.startswith("Merged") for text in found) and context.section("today")
+    assert any("not merged: several people speak, and no speaker is given" in each for each in context.degraded)
+    assert shown(merged, speaker="alice")[0][-1].startswith("Merged")
+
+
 @pytest.mark.parametrize(
     ("share", "left"),
     [

@@ -60,7 +60,7 @@ def _show_summarized(made: DayDigest | SessionProgress) -> None:
         console().print(f"The session is at stage {made.stage.value}; its summaries are due.")
 
 
-SPEAKER = given_option("speaker", "Only the day of this speaker, and what others said of them: an id or a name.")
+SPEAKER = given_option("speaker", "Only this speaker's days, with what others said of them: an id or a name.")
 DATE = given_argument("date", "A day, like 2026-11-22, in the owner's time zone.", "DATE")
 PERIOD = given_argument("period", "A month (2026-11), a year (2026), or life.", "PERIOD")
 DAYS = given_option("limit", "Days of one page, 1 to 1,000.", int, 30)

@@ -95,6 +95,8 @@ class Draft:
     """The session that a window is shown of."""
     question: str
     budget: Budget
+    group: bool
+    """Others than this person speak too, and nobody chose whose days are shown."""
     parts: dict[Section, list[ContextPart]] = field(default_factory=dict)
     left_out: list[Omission] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)

@@ -171,17 +171,20 @@ class Merger:
         portrait: Portrait,
         days: Mapping[Section, DayDigest | PeriodDigest],
         max_chars: int,
+        *,
+        group: bool = False,
     ) -> tuple[Portrait | None, list[str]]:
         """A portrait whose sentences tell the days too, and sentences about what was unavailable.
 
-        None instead of it when nothing is to be merged, or no model does it: then profile, today and the days before
-        stand as they are, in this order, and a sentence says so. Facts that came since a model wrote the profile stay
-        a list below. Raises StoreUnavailable.
+        None instead of it when nothing is to be merged, no model does it, or the days are those of a ``group``: then
+        profile, today and the days before stand as they are, in this order, and a sentence says so. Facts that came
+        since a model wrote the profile stay a list below. Raises StoreUnavailable.
         """
         present = [section for section in _NAMES if section in days or (section is Section.PROFILE and portrait.lines)]
         if not self.enabled or len(present) < ONE_TEXT:
             return None, []
         why = "" if self.calls.possible else "no chat model is configured"
+        why = why or ("several people speak, and no speaker is given" if group else "")
         why = why or ("the model did not write the profile" if portrait.degraded else "")
         if fence is None or why:
             return None, [_instead(present, why or "the memory was being written")]

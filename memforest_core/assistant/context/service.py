@@ -153,7 +153,8 @@ class ContextService:
             forest = rows.find_forest(request.owner)
             if forest is None:
                 return None
-            person = person_named(request.owner, forest, rows.speakers(forest.id), request.speaker)
+            speakers = rows.speakers(forest.id)
+            person = person_named(request.owner, forest, speakers, request.speaker)
             name = request.session or rows.latest(forest.id, request.channel)
             head = None if name is None else rows.head(forest.id, name)
             if head is not None and not head.turns:
@@ -162,7 +163,8 @@ class ContextService:
             if not question and head is not None and request.channel in (None, head.channel):
                 question = clipped(rows.last_said(head.id), MAX_QUESTION_CHARS)
         budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
-        return Draft(tenant, request, forest, person, head, question, budget)
+        group = request.speaker is None and any(id_ not in person.ids for id_, _ in speakers)
+        return Draft(tenant, request, forest, person, head, question, budget, group)
 
     def _is_on(self, section: Section) -> bool:
         return self.settings.fractions[section.value] > 0
@@ -213,7 +215,9 @@ class ContextService:
             return about_person, days
         tokens = sum(draft.budget.section_tokens[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
         most = max(MIN_MERGED_CHARS, tokens * CHARS_PER_TOKEN)
-        merged, notes = self.merger.merged(draft.tenant, fence, draft.person.name, about_person, days, most)
+        merged, notes = self.merger.merged(
+            draft.tenant, fence, draft.person.name, about_person, days, most, group=draft.group
+        )
         draft.degraded += notes
         if merged is None:
             return about_person, days

@@ -96,6 +96,11 @@ class Chat:
         names = [name.group()] if name is not None else [each for each in names_in(words) if words.startswith(each)]
         return names[0].removesuffix("'s") if names else None
 
+    def anybody(self, words: str) -> str | None:
+        """The same, or the capitalized name of somebody who has not spoken."""
+        name = re.match(r"[^\W\d_a-z][\w-]*(?: [^\W\d_a-z][\w-]*)*", words)
+        return self.who(words) or (name.group() if name and name.group().casefold() not in NOT_NAMES else None)
+
     def about(self, words: str) -> str | None:
         """Whom a note or a question is about: the writer where it says I, else the speaker it begins with."""
         if _SAYS["first_person"].search(words):
@@ -122,8 +127,7 @@ class Chat:
         """The intent to know about somebody; none where the words name nobody."""
         if not words or _SAYS["writer"].match(words):
             return Intent(IntentKind.ABOUT_ME, words if " " in words else "", made, about=self.me)
-        name = re.match(r"[^\W\d_a-z][\w-]*(?: [^\W\d_a-z][\w-]*)*", words)
-        about = self.who(words) or (name.group() if name and name.group().casefold() not in NOT_NAMES else None)
+        about = self.anybody(words)
         if about is None:
             return Intent(IntentKind.NONE, "", made)
         return Intent(IntentKind.ABOUT, words if " " in words and "'s " in words else "", made, about=about)
@@ -212,7 +216,7 @@ def _requested(said: str, chat: Chat) -> Intent | None:
     if about is not None:
         return chat.question(_trimmed(about["object"] or about["else"] or ""))
     theirs = _SAYS["about_somebody"].match(said)
-    if theirs is not None and (whom := chat.who(theirs["about"])):
+    if theirs is not None and (whom := chat.anybody(theirs["about"])):
         return chat.request(IntentKind.REMEMBER, _trimmed(theirs["object"]), whom)
     for kind, pattern, nothing in (
         (IntentKind.REMEMBER, _SAYS["remember"], _SAYS["remember_nothing"]),

@@ -53,6 +53,7 @@ PEOPLE = People("guild", [("111", "gruzilkin"), ("222", "Florent"), ("333", "Mir
         ("bot, birdie2 is me", (REMEMBER, "birdie2 is me", "333", "birdie2")),
         ("Bot: I go by birdie2, remember that", (REMEMBER, "I go by birdie2", "333", "birdie2")),
         ("Bot, remember this about Florent: he hates olives", (REMEMBER, "he hates olives", "222", None)),
+        ("Bot, remember this about Zed: he hates olives", (REMEMBER, "he hates olives", "Zed", None)),
         ("@bot remember florent's birthday is 4 May", (REMEMBER, "florent's birthday is 4 May", "222", None)),
         ("ok bot. Please note: <@111> has the key", (REMEMBER, "<@111> has the key", "111", None)),
         ("could you please remember, memo, that dues are 5 euros", (REMEMBER, "dues are 5 euros", None, None)),
