@@ -129,7 +129,8 @@ class TopicService:
         """
         if (importance is None) == (useful is None):
             raise InvalidInput("Give an importance from 0 to 1, or useful as true or false.", code="invalid_rating")
-        if importance is not None and not (not isinstance(importance, bool) and 0 <= importance <= 1):
+        number = isinstance(importance, int | float) and not isinstance(importance, bool)
+        if importance is not None and not (number and 0 <= importance <= 1):
             raise InvalidInput("Give an importance from 0 to 1.", code="invalid_rating")
         with self._changing(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
