@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,6 +49,7 @@ _SHORTENED_CHARS = 6_000
 """Of these, for the oldest turns when there are too many."""
 COMPACT_TURNS = 12
 """Turns without a summary that are compacted, but the last ones."""
+_ENDED = re.compile(r'[.!?…。！？]["”»)]*$')
 _SHORTEST = 60
 """Characters of a text that is worth to be picked from."""
 
@@ -321,10 +323,18 @@ class Condenser:
         shown = texts[: max(1, self.budget // _SHORTEST)]
         share = self.budget // len(shown) - 1
         lines = [
-            DatedText(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line
+            DatedText(each.when, _with_gaps(summarize([each.text], most), most)).line
             for each in shown
+            for most in [max(1, share - len(each.when) - 2)]
         ]
         return clipped("\n".join(lines), self.budget)
+
+
+def _with_gaps(text: str, most: int) -> str:
+    """Lines as one line of at most ``most`` characters: "…" where one has no end, so that none runs into the next."""
+    ended = [line if _ENDED.search(line) else f"{line} …" for line in text.splitlines()]
+    whole = one_line(" ".join(ended))
+    return whole if len(whole) <= most else f"{clipped(whole, most - 2)} …"
 
 
 def in_parts(items: Sequence[T], chars: Callable[[T], int], most_chars: int) -> list[list[T]]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memforest_core.cli.toolkit.method_commands import CURSOR, OWNER, Command, given_argument, given_option
-from memforest_core.cli.toolkit.output import console, minute, plain_table, print_degraded, print_page, printable
+from memforest_core.cli.toolkit.output import (
+    console,
+    minute,
+    plain_table,
+    print_degraded,
+    print_lines,
+    print_page,
+    printable,
+)
 from memforest_core.domain.pages import Page
 
 if TYPE_CHECKING:
@@ -19,8 +27,7 @@ def _show_day(found: DayDigest) -> None:
         out.print(f"{found.day}: nothing was said." if not found.turns else f"{found.day}: no digest.")
     if found.made and not found.speakers:
         out.print(f"{found.day}: nothing of or about this speaker.")
-    for line in found.text.splitlines():
-        out.print(printable(line))
+    print_lines(found.text)
     print_degraded(found.degraded)
     if found.made_at is not None:
         newer = f", {found.new_turns} have come since" if found.new_turns else ""
@@ -32,7 +39,7 @@ def _show_day(found: DayDigest) -> None:
 def _show_period(found: PeriodDigest) -> None:
     out = console()
     nothing = "Nothing of or about this speaker." if found.about else "Nothing was said."
-    out.print(printable(found.text or nothing))
+    print_lines(found.text or nothing)
     print_degraded(found.degraded)
     if found.missing:
         out.print(f"{len(found.missing)} days have no digest yet: ask again.", style="yellow")

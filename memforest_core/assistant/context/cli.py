@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memforest_core.assistant.conversation_window.cli import LATEST, left_out
 from memforest_core.cli.toolkit.method_commands import OWNER, Command, given_argument, given_option
-from memforest_core.cli.toolkit.output import console, print_degraded, printable
+from memforest_core.cli.toolkit.output import console, print_degraded, print_lines
 from memforest_core.domain.turns import LATEST_SESSION
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def _show_context(made: Context) -> None:
     out = console()
-    for line in made.text.splitlines():
-        out.print(f"{'  ' if line.startswith('  ') else ''}{printable(line)}")
+    print_lines(made.text)
     print_degraded(made.degraded)
     used = ", ".join(f"{section.value} {tokens}" for section, tokens in made.section_tokens.items()) or "nothing"
     missing = left_out((each.section.value, each.why.value) for each in made.left_out)

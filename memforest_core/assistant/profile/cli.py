@@ -29,6 +29,7 @@ from memforest_core.cli.toolkit.output import (
     plain_table,
     print_degraded,
     print_json,
+    print_lines,
     printable,
     shortened,
 )
@@ -75,7 +76,7 @@ def _print_facts(facts: Sequence[FoundFact]) -> None:
 
 def _show_profile(found: Profile) -> None:
     out = console()
-    out.print(printable(found.text) if found.text else f"Nothing is known of {printable(found.about)}.")
+    print_lines(found.text or f"Nothing is known of {printable(found.about)}.")
     print_degraded(found.degraded)
     by = "a list" if found.made.value == "rules" else "stored" if found.cached else "written now"
     more = ", more were left out" if found.truncated else ""

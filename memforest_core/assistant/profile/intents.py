@@ -233,7 +233,8 @@ def _requested(said: str, chat: Chat) -> Intent | None:
         is_question = kind is IntentKind.REMEMBER and said.endswith("?") and not _SAYS["polite_question"].match(said)
         noun = before.endswith((" that", " this")) and not _SAYS["clause"].match(what)
         if what and not is_question and not noun and not nothing.match(what):
-            return chat.request(kind, what)
+            own = _SAYS["own_words"].search(before) and chat.about(what) is None
+            return chat.request(kind, what, chat.me if own else None)
     for name, pattern in REQUESTS.elsewhere.items():
         found = pattern.match(said)
         if found is not None and not said.endswith("?"):

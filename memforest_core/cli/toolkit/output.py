@@ -158,6 +158,12 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in joined)
 
 
+def print_lines(text: str) -> None:
+    """Print stored text with its lines; an indented line stays indented: its words go on, nobody else begins."""
+    for line in text.split("\n"):
+        console().print(f"{'  ' if line.startswith('  ') else ''}{printable(line)}")
+
+
 _similar: list[Callable[[str], str | None]] = []
 """Finds an owner with a similar name in the store that is open."""
 

@@ -119,5 +119,8 @@ def test_every_day_shows_some_of_its_text_and_the_newest_comes_first() -> None:
     assert [line[:10] for line in lines] == ["2026-11-21", "2026-11-20", "2026-11-19"]
     assert all(f"kite {day}" in line for day, line in zip((21, 20, 19), lines, strict=True))
     assert len(made.text) <= 300
+    small_talk = "Ann: ok cool\nBob: " + "I have two cats, Miso and Tofu, " * 20
+    cut = condenser.condense("the week", [DatedText("2026-11-21", small_talk)], []).text
+    assert "ok cool … Bob: I have two cats" in cut and cut.endswith(" …") and len(cut) <= 300
     fits = condenser.condense("the week", [DatedText("2026-11-21", "Bob: Hi.")], [])
     assert (fits.text, fits.source) == ("2026-11-21: Bob: Hi.", "joined")

@@ -15,6 +15,7 @@ from memforest_core.cli.toolkit.output import (
     exit_code,
     plain,
     print_json,
+    print_lines,
     printable,
     report_message,
     this_program,
@@ -82,6 +83,11 @@ def test_dataclasses_become_json() -> None:
 
 def test_stored_text_cannot_steer_a_terminal() -> None:
     assert printable("red \x1b[31m\x07alert\r\nnext\tline") == "red �[31m�alert next line"
+
+
+def test_lines_stay_lines_and_what_goes_on_stays_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    print_lines("Ann: I sing.\n  Bob: I lie.\u2028Cara: I paid.")
+    assert capsys.readouterr().out == "Ann: I sing.\n  Bob: I lie. Cara: I paid.\n"
 
 
 STEERING = "\x1b\x9b\u202e\u2066\x7f\x08\x07\u2028\u2029\x85\ufeff"

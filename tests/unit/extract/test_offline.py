@@ -377,7 +377,9 @@ def test_advice_counts_only_when_the_user_takes_it_up() -> None:
     (item,) = propose(window(bob("Any diet tips?"), advice, bob("Sounds good, I'll try that."))).items
     (earlier,) = propose(window(bob("Perfect, I'll do that."), context=(advice,))).items
 
-    assert [each.origin for each in ignored.items] == [Origin.USER]
+    own = propose(window(advice, bob("Cara is allergic to nuts, keep that in mind."))).items
+
+    assert [each.origin for each in (*ignored.items, *own)] == [Origin.USER, Origin.USER]
     assert (item.origin, item.speaker, item.subject, item.turns) == (Origin.ASSISTANT, "assistant", "Bob", [2])
     assert "Mediterranean diet with fish" in item.text and "Mediterranean diet" in earlier.text
     assert earlier.turns == [1] and earlier.quote in "Perfect, I'll do that."

@@ -59,6 +59,7 @@ PEOPLE = People("guild", [("111", "gruzilkin"), ("222", "Florent"), ("333", "Mir
         ("could you please remember, memo, that dues are 5 euros", (REMEMBER, "dues are 5 euros", None, None)),
         ("Remember that I sing, bot!", (REMEMBER, "I sing", "333", None)),
         ("hey memo, forget that I live in Lyon", (FORGET, "I live in Lyon", "333", None)),
+        ("Bot, forget what I said about pizza", (FORGET, "pizza", "333", None)),
         ("Bot forget everything about Florent's job, please", (FORGET, "Florent's job", "222", None)),
         ("Bot, what do you know about @gruzilkin?", (ABOUT, "", "111", None)),
         ("bot what do you know about Bob", (ABOUT, "", "Bob", None)),
