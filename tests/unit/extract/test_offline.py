@@ -17,6 +17,7 @@ from memforest_core.ingest.extract.offline import english_text
 from memforest_core.ingest.extract.offline.english_text import names_in, scene_of
 from memforest_core.ingest.extract.offline.person import to_third_person
 from memforest_core.ingest.extract.offline.proposing import MAX_RESULTS, propose, results
+from memforest_core.ingest.extract.offline.stance import accepts
 
 SAID_AT = datetime(2024, 3, 4, 9, 30, tzinfo=UTC)
 Line = tuple[Role, str, str]
@@ -377,9 +378,15 @@ def test_advice_counts_only_when_the_user_takes_it_up() -> None:
     (item,) = propose(window(bob("Any diet tips?"), advice, bob("Sounds good, I'll try that."))).items
     (earlier,) = propose(window(bob("Perfect, I'll do that."), context=(advice,))).items
 
-    own = propose(window(advice, bob("Cara is allergic to nuts, keep that in mind."))).items
+    own = (
+        "Cara is allergic to nuts, keep that in mind. / Perfect day today, I went to the lake. / Yes I know Cara well. / "
+        "I love this old place. / I like that song. / I'll take the bus. / Done with my exams!"
+    )
+    taken = "Great idea! / Sure, thanks. / ok let's do that / I like that. / I'll take the second option. / Please save that."
 
-    assert [each.origin for each in (*ignored.items, *own)] == [Origin.USER, Origin.USER]
+    assert [each.origin for each in ignored.items] == [Origin.USER]
+    assert not [text for text in own.split(" / ") if accepts(text)]
+    assert all(accepts(text) for text in taken.split(" / "))
     assert (item.origin, item.speaker, item.subject, item.turns) == (Origin.ASSISTANT, "assistant", "Bob", [2])
     assert "Mediterranean diet with fish" in item.text and "Mediterranean diet" in earlier.text
     assert earlier.turns == [1] and earlier.quote in "Perfect, I'll do that."
