@@ -81,7 +81,7 @@ def choose(
 def _by_topic(cosines: Iterable[tuple[UUID, float]]) -> Mapping[UUID, float]:
     found: dict[UUID, list[float]] = defaultdict(list)
     for topic, cosine in cosines:
-        found[topic].append(cosine)
+        found[topic].append(min(cosine, 1.0))  # rounding makes that of equal texts more
     best = {topic: sorted(each, reverse=True)[:NEAREST] for topic, each in found.items()}
     return {topic: each[0] if each[0] >= ALIKE else sum(each) / len(each) for topic, each in best.items()}
 

@@ -82,6 +82,8 @@ def test_who_has_no_memory_or_no_topic_has_no_topics(grown_once: Stack) -> None:
     for owner, id_ in (("nobody", uuid4()), ("carol", topic(grown_once, "dog").id), ("bob", uuid4())):
         with pytest.raises(NotFound):
             grown_once.memory.topic_stats(owner, id_)
+    with pytest.raises(NotFound, match="Owner 'nobody' has no topic yet"):
+        grown_once.memory.topic_context("nobody")
     with pytest.raises(InvalidInput):
         grown_once.memory.topic_stats("bob", "no uuid")
 

@@ -187,6 +187,8 @@ class TopicService:
             wanted = rows.current(forest.id) if topic == CURRENT else checked_id(str(topic), "topic")
             found = [] if wanted is None else rows.these(forest.id, [wanted], self.settings.topics.importance)
         if forest is None or not found:
+            if topic == CURRENT:
+                raise NotFound(f"Owner {owner!r:.80} has no topic yet.")
             raise NotFound(f"Owner {owner!r:.80} has no topic {topic!s:.40}: memforest topics list names them.")
         return forest, found[0]
 

@@ -211,7 +211,9 @@ def checked_limits(given: Limits, order: str = Order.AGE.value) -> Limits:
     ages: dict[str, Any] = {}
     for name, days in ((AGES[age], days) for age, days in given.ages().items()):
         if not _within(days, 1 / DAY_S, LONGEST_AGE_DAYS):
-            raise _invalid(f"{name} must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
+            raise _invalid(
+                f"{name} must be a number of days above 0 (a second or more) and at most {LONGEST_AGE_DAYS:,.0f}."
+            )
         ages[name] = round(days * DAY_S) / DAY_S
     for name, most in (("max_facts", MOST_FACTS), ("max_bytes", MOST_BYTES)):
         value = getattr(given, name)

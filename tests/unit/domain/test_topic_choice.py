@@ -40,3 +40,7 @@ def test_a_turn_stays_returns_or_begins(
 def test_the_first_turn_of_an_owner_begins_a_topic() -> None:
     assert choose("user", "My tomatoes are ill", NOW, None, [], 0.4).topic is None
     assert choose("user", "My tomatoes are ill", NOW, None, [(B, 0.8)], 0.4).topic == B
+
+
+def test_a_similarity_is_at_most_one() -> None:
+    assert choose("user", "My tomatoes are ill", NOW, None, [(B, 1.00005)], 0.4).similarity == 1.0

@@ -23,9 +23,9 @@ def test_limits_are_taken_as_they_are_given() -> None:
     [
         ({"fraction": 0.2}, "give max_age_days, max_facts or max_bytes"),
         *[
-            ({name: days}, f"{name} must be a number of days above 0")
+            ({name: days}, rf"{name} must be a number of days above 0 \(a second or more\)")
             for name in AGES.values()
-            for days in (0, -1, math.nan, math.inf, 40_000, True, "30")
+            for days in (0, 1e-5, -1, math.nan, math.inf, 40_000, True, "30")
         ],
         *[({"max_facts": count}, "max_facts must be a whole number from 1 to 2,147,483,647") for count in (0, -5, 1.5)],
         *[({"max_facts": count}, "max_facts must be a whole number") for count in (True, 2**31, "9")],
