@@ -84,11 +84,12 @@ def test_no_way_in_stores_or_sends_a_secret(
         handle = WAYS[way](running, running.memory)
         running.hurry()
         running.drive()
+        tagged = running.memory.topic_tag("bob", running.memory.topics("bob").items[0].id, [f"pays by {CARD}"])
         running.memory.recall("bob", f"Whose card is {CARD}?")
         running.memory.intent(f"Remember that my card is {CARD}.")
         running.memory.forget("bob", f"my card {CARD}", dry_run=True)
 
-    assert handle.accepted.redacted == COUNTS
+    assert (handle.accepted.redacted, tagged.tags) == (COUNTS, ("pays by [card number]",))
     assert telemetry.registry.get_sample_value("memforest_masked_total", {"kind": "ticket"}) == before + 1.0
     assert [turn.content for turn in running.memory.turns("bob", handle.session_id).items] == [MASKED]
     sent = "\n".join(str(request.body) for request in server.requests)

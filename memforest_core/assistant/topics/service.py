@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import cast
 from uuid import UUID
 
 from memforest_core.assistant.topics.cooling import access
@@ -20,6 +22,7 @@ from memforest_core.domain.temperature import Decay, checked_tags, memory_kind, 
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.ingest.accept.redaction import counted, open_redactor
 from memforest_core.ingest.reduce.placing import unite
 from memforest_core.ingest.reduce.records import ruled
 from memforest_core.settings import Settings, TopicSettings
@@ -144,11 +147,15 @@ class TopicService:
 
         They are cleared when a turn or fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
         """
-        cleaned = checked_tags(tags)
+        masks: Counter[str] = Counter()
+        redactor = open_redactor(self.settings.accept.redact)
+        cleaned = checked_tags(cast(list[str], redactor.values(list(checked_tags(tags)), masks)))
         with self._changing(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
             rows.scopes.set_tags(TreeId(row.tree_id), stored_tags(cleaned))
-            return topic_of(self._topic(rows, known, owner, topic)[1], self.settings.topics)
+            tagged = topic_of(self._topic(rows, known, owner, topic)[1], self.settings.topics)
+        counted(masks)
+        return tagged
 
     @repeated
     def topic_merge(self, tenant: TenantId, owner: str, a: UUID | str, b: UUID | str) -> Topic:
