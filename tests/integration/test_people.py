@@ -165,6 +165,8 @@ def test_two_speakers_of_one_name_have_a_tree_each(pipeline: Stack) -> None:
     assert not any("carpenter" in text for key in ("1", "2") for text in found[key][1])
     [state] = pipeline.memory.profile(CLUB, about="Alex").states
     assert "carpenter" in state.text, "what is said of the name alone"
+    contexts = [pipeline.memory.context(CLUB, question="Where?", speaker=speaker) for speaker in ("alex", "1")]
+    assert [any("Several people" in note for note in each.degraded) for each in contexts] == [True, False]
 
 
 def test_the_owner_has_one_tree_of_all_that_is_about_the_owner(pipeline: Stack) -> None:

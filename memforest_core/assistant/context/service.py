@@ -42,6 +42,7 @@ from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import checked_limit
+from memforest_core.domain.people import People
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import LATEST_SESSION, checked_name
 from memforest_core.errors import InvalidInput, NotFound
@@ -164,7 +165,11 @@ class ContextService:
                 question = clipped(rows.last_said(head.id), MAX_QUESTION_CHARS)
         budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
         group = request.speaker is None and any(id_ not in person.ids for id_, _ in speakers)
-        return Draft(tenant, request, forest, person, head, question, budget, group)
+        draft = Draft(tenant, request, forest, person, head, question, budget, group)
+        people = People(request.owner, speakers, forest.display_name)
+        if request.speaker is not None and people.who(request.speaker) is None and people.shared(request.speaker):
+            draft.degraded.append("Several people have the speaker's name: give the id of one.")
+        return draft
 
     def _is_on(self, section: Section) -> bool:
         return self.settings.fractions[section.value] > 0
