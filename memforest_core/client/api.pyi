@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Literal, Self, Unpack
 from uuid import UUID
 
 from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
@@ -314,7 +314,7 @@ class MemForest(MemForestClient):
         ``new_turns`` counts those that it does not tell of."""
 
     def topic_context(
-        self, owner: str, topic: UUID | str = "current", *, max_tokens: int | None = None
+        self, owner: str, topic: UUID | Literal["current"] | str = "current", *, max_tokens: int | None = None
     ) -> TopicContext:
         """A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
         "current" topic, that of the owner's newest turn, unless another ``topic`` is named.

@@ -206,7 +206,7 @@ def test_a_fact_that_its_new_extraction_has_again_stays(lamps: Stack) -> None:
 
 
 def test_scopes_that_lose_everything_lose_their_tree_and_may_have_one_again(lamps: Stack) -> None:
-    """Given a forest whose facts all go, then scenes are retired, entities wait as candidates, the session tree stays;
+    """Given a forest whose facts all go, then scenes, which have turns still, and entities wait as candidates, the session tree stays;
     when the same is said again, facts and trees come back."""
     every = [*cells(lamps, "lamps"), *cells(lamps, "other")]
     facts = ids(lamps, "SELECT fact_id FROM memforest.fact")
@@ -216,7 +216,7 @@ def test_scopes_that_lose_everything_lose_their_tree_and_may_have_one_again(lamp
 
     assert_gone(lamps, facts)
     states = dict(lamps.rows("SELECT kind, array_agg(DISTINCT state) FROM memforest.tree GROUP BY kind"))
-    assert states == {"session": ["active"], "entity": ["candidate"], "scene": ["merged"]}
+    assert states == {"session": ["active"], "entity": ["candidate"], "scene": ["candidate"]}
     heads = (
         "SELECT DISTINCT root_id, height, leaf_count, due_at, first_mark_at FROM memforest.tree WHERE kind <> 'session'"
     )

@@ -19,7 +19,7 @@ from tests.harness.stack import Stack
 CODES = {
     *("tenant_id", "tenant", "state", "kind", "step", "outcome", "error_code", "action", "source", "role", "time_zone"),
     *("model", "vector_model", "version_num", "revision", "follows", "key_id"),
-    *("text_hash", "routing_hash", "input_hash", "owner_hash"),
+    *("text_hash", "routing_hash", "input_hash", "owner_hash", "hash"),
 }
 """Columns of text or bytes, in any table, whose values are codes, ids or hashes."""
 WORDS = ("zanzibarium", "quixotelia", "bromeliadix")

@@ -2905,7 +2905,7 @@ export type TopicsResponse = TopicsResponses[keyof TopicsResponses];
 export type TopicContextData = {
     body?: never;
     path: {
-        topic: string;
+        topic: string | 'current';
     };
     query: {
         owner: string;

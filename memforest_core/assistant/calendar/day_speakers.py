@@ -72,6 +72,11 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
     human = any(turn.role is Role.USER for turn in turns)
     said: dict[str, list[str]] = defaultdict(list)
     own, answers, mentions = (defaultdict[str, set[int]](set) for _ in range(3))
+    heard = defaultdict[str, set[str]](set)
+    for turn in turns:
+        if turn.role is Role.USER:
+            known = people.by_id(turn.speaker_id)
+            heard[turn.session].add(turn.speaker_id if known is None else known.id)
     others: dict[str, list[tuple[str, str]]] = defaultdict(list)
     names: dict[str, str] = {}
     last: dict[str, str] = {}
@@ -85,11 +90,13 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
             last[turn.session] = speaker
             own[speaker].add(at)
         whose = last.get(turn.session, speaker)
+        sure = len(heard[turn.session]) == 1
         if turn.role is Role.ASSISTANT and human and (addressed := _addressed(turn.text, people)) is not None:
+            sure = True
             whose = addressed.id
             names.setdefault(whose, addressed.name)
         answers[whose].add(at)
-        if turn.role is Role.ASSISTANT and whose in names and human and (reply := informative(text)):
+        if turn.role is Role.ASSISTANT and whose in names and human and sure and (reply := informative(text)):
             others[whose].append((speaking(turn.name), reply))
         for person, words in _mentions(turn.text, people).items():
             if person.id not in (speaker, whose):

@@ -16,7 +16,7 @@ from memforest_core.assistant.calendar.records import (
     week_before,
 )
 from memforest_core.assistant.calendar.rows import CalendarRows
-from memforest_core.assistant.profile.persons import person_named
+from memforest_core.assistant.profile.persons import person_named, refuse_shared
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
 from memforest_core.domain.people import KnownPerson, People
@@ -152,6 +152,5 @@ class CalendarService(Means):
             speakers = () if about is None else rows.speakers(forest.id)
         person = None if about is None else person_named(owner, forest, speakers, about)
         people = People(owner, speakers, forest.display_name)
-        if about is not None and people.who(about) is None and people.shared(about):
-            raise InvalidInput("Several people have this name: give the id of one.", code="ambiguous_name")
+        refuse_shared(people, about)
         return Diary(self, tenant, forest, person), forest.time_zone

@@ -107,6 +107,12 @@ def _is_name(words: str, *, sure: bool = False) -> bool:
     return not foreign and not any(word in _english() if word.islower() else word.isupper() for word in each)
 
 
+def refuse_shared(people: People, name: str | None) -> None:
+    """Raises InvalidInput for a name of several people."""
+    if name is not None and people.who(name) is None and people.shared(name):
+        raise InvalidInput("Several people have this name: give the id of one.", code="ambiguous_name")
+
+
 TURN = "note"
 """The id of a note's only turn."""
 
@@ -151,6 +157,7 @@ def note_turn(
         speakers = rows.speakers(forest.id) if forest is not None else ()
         person = person_named(owner, forest, speakers, about)
         people = People(owner, speakers, forest.display_name if forest is not None else None)
+        refuse_shared(people, about)
         given = alias_in(redactor.masked(text)[0], people) if name is None else None
         of, name = (person, name) if given is None else (given.of or person, given.name)
         taken = ""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import cast
+from typing import Literal, cast
 from uuid import UUID
 
 from memforest_core.assistant.topics.cooling import access
@@ -31,7 +31,7 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.store.packs import LEAST_BYTES, Texts
 from memforest_core.store.repeating import repeated
 
-CURRENT = "current"
+CURRENT: Literal["current"] = "current"
 """The name of the topic that the owner's newest turn belongs to."""
 MOST_TURNS = 1_000
 """Turns that a context is chosen from, the newest ones."""
@@ -60,7 +60,12 @@ class TopicService:
         return page_of(found, limit, lambda row: topic_of(row, own), lambda row: [row.reached, row.tree_id])
 
     def topic_context(
-        self, tenant: TenantId, owner: str, topic: UUID | str = CURRENT, *, max_tokens: int | None = None
+        self,
+        tenant: TenantId,
+        owner: str,
+        topic: UUID | Literal["current"] | str = CURRENT,
+        *,
+        max_tokens: int | None = None,
     ) -> TopicContext:
         """A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
         "current" topic, that of the owner's newest turn, unless another ``topic`` is named.

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from memforest_core.domain.forks import in_child
 from memforest_core.errors import CallerError
@@ -84,7 +85,7 @@ class DataDirectory:
                 "choose a directory on a local disk that this user can write."
             ) from error
 
-    def publish(self, addresses: Mapping[str, Mapping[str, str]]) -> None:
+    def publish(self, addresses: Mapping[str, Mapping[str, Any]]) -> None:
         """Write down, for this user alone, with which settings (by group) other processes reach what runs here."""
         fresh = self.path / f"{NODE_NAME}.new"
         fresh.unlink(missing_ok=True)
@@ -115,10 +116,10 @@ class DataDirectory:
             os.close(lock)
 
 
-def running_node(path: Path) -> dict[str, dict[str, str]] | None:
+def running_node(path: Path) -> dict[str, dict[str, Any]] | None:
     """The settings, by group, with which to reach the node that runs in a directory; None while it is not ready."""
     try:
-        found: dict[str, dict[str, str]] = json.loads((path.expanduser() / NODE_NAME).read_text("utf-8"))
+        found: dict[str, dict[str, Any]] = json.loads((path.expanduser() / NODE_NAME).read_text("utf-8"))
     except FileNotFoundError:
         return None
     return found

@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pydantic import SecretStr
@@ -98,9 +99,16 @@ class EmbeddedNode:
         self.servers.close()
 
 
-def addresses(settings: Settings) -> dict[str, dict[str, str]]:
-    """The settings, by group, with which other processes of this user reach a node that has these."""
-    return {
+def addresses(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The settings, by group, with which other processes of this user reach a node that has these, and mask as it does,
+    but for a function that they can't import."""
+    redact = settings.accept.redact
+    module, name = (getattr(redact.function, each, "<unknown>") for each in ("__module__", "__qualname__"))
+    masks = redact.model_dump(exclude={"function"}, exclude_defaults=True)
+    if module != "__main__" and "<" not in f"{module}{name}":
+        masks["function"] = f"{module}.{name}"
+    masking = {"accept": {"redact": masks}} if masks else {}
+    return masking | {
         "database": {"url": settings.database.url.get_secret_value()},
         "broker": {"url": settings.broker.url.get_secret_value()},
         "index": {"kind": settings.index.kind, "path": str(settings.index.path)},

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Literal, Self, Unpack
 from uuid import UUID
 
 import httpx
@@ -803,7 +803,7 @@ class RemoteMemForest(Remote):
         ``new_turns`` counts those that it does not tell of."""
 
     def topic_context(
-        self, owner: str, topic: UUID | str = "current", *, max_tokens: int | None = None
+        self, owner: str, topic: UUID | Literal["current"] | str = "current", *, max_tokens: int | None = None
     ) -> TopicContext:
         """A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
         "current" topic, that of the owner's newest turn, unless another ``topic`` is named.
@@ -1697,7 +1697,7 @@ class AsyncRemoteMemForest(Remote):
         ``new_turns`` counts those that it does not tell of."""
 
     async def topic_context(
-        self, owner: str, topic: UUID | str = "current", *, max_tokens: int | None = None
+        self, owner: str, topic: UUID | Literal["current"] | str = "current", *, max_tokens: int | None = None
     ) -> TopicContext:
         """A topic for a prompt: its title and summary as a system message, then its turns in the order of time. The
         "current" topic, that of the owner's newest turn, unless another ``topic`` is named.

@@ -179,9 +179,8 @@ def _called(function: Callable[[str], str], text: str) -> str:
         made = error
     if isinstance(made, str):
         return made
-    message = (
-        f"Nothing is stored, because accept.redact.function gave {type(made).__name__} in place of a text: repair it."
-    )
+    gave = f"accept.redact.function gave {type(made).__name__} in place of a text"
+    message = f"Nothing is stored or searched: {gave}. Repair it."
     raise InvalidInput(message, code="redaction_failed")
 
 

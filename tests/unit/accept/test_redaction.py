@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 import time
 from collections import Counter
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memforest_core.client.embedded.node import addresses
 from memforest_core.errors import InvalidInput, InvalidSettings
 from memforest_core.ingest.accept.redaction import NOTHING, Redactor, open_redactor
 from memforest_core.settings import RedactSettings, load_settings
@@ -124,3 +127,13 @@ def test_settings_that_can_not_be_used_are_refused(
     monkeypatch.setenv(f"MEMFOREST_ACCEPT__REDACT__{variable}", value)
     with pytest.raises(InvalidSettings, match=said):
         open_redactor(load_settings().accept.redact)
+
+
+def test_other_processes_of_a_node_mask_as_it_does() -> None:
+    """Given kinds, patterns and a function that can be imported, then the settings that a node publishes have them."""
+    for function, name in ((textwrap.dedent, "textwrap.dedent"), (lambda text: text, None)):
+        redact = {"kinds": ["email"], "patterns": {"ticket": "HD-.*"}, "function": function}
+        published = json.loads(json.dumps(addresses(load_settings(accept={"redact": redact}))))
+        assert published["accept"]["redact"].get("function") == name
+        assert load_settings(**published).accept.redact.patterns == redact["patterns"]
+    assert "accept" not in addresses(load_settings())

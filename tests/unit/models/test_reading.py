@@ -182,7 +182,11 @@ SIBLINGS: dict[str, tuple[type[BaseModel], Any, dict[str, Any]]] = {
     ),
     "profile": (ProfileAnswer, [SENTENCE], {"sentences": [{"text": "Kim lives in Bergen.", "states": [1]}]}),
     "choice": (ChoiceAnswer, ["1", 3], {"facts": [1, 3]}),
-    "intent": (IntentAnswer, {"kind": "NONE", "object": None}, {"kind": "none", "object": ""}),
+    "intent": (
+        IntentAnswer,
+        {"kind": "NONE", "object": None},
+        {"kind": "none", "object": "", "about": "", "alias": ""},
+    ),
     "days": (
         DigestReply,
         {"digests": {"number": "1", "text": "Kim moved."}},
