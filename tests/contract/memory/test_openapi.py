@@ -72,6 +72,8 @@ def lines(_context: object, value: object) -> bytes:
     return (value if isinstance(value, str) else json.dumps(value)).encode(errors="replace")
 
 
+# Threads of the node draw random numbers while Hypothesis makes up requests, which takes it for the strategy.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.timeout(3_000)
 @pytest.mark.parametrize("kind", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
 @pytest.mark.parametrize("whose", ["valid", "foreign", "none"])
