@@ -177,7 +177,7 @@ class Condenser:
 
         def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
             texts: dict[str, str] = {}
-            words = DayWords(turns, speakers, people)
+            words = DayWords(turns, people)
             batches = in_batches(speakers, len(_parts(turns, range(len(turns)))))
             of_nobody = set(range(len(turns))).difference(*(each.turns for each in speakers))
             for batch in batches:

@@ -123,10 +123,11 @@ def links(page: str) -> set[str]:
 
 
 def shape(address: str) -> tuple[str, str, tuple[str, ...]]:
-    """The page that an address is of, whose it is, and what it names."""
+    """The page that an address is of, whose it is, and what it names; each tree is a page of its own."""
     parts = urlsplit(address)
     query = parse_qs(parts.query)
-    return parts.path, query.get("owner", [""])[0], tuple(sorted(query))
+    named = query["tree"] if set(query) == {"owner", "tree"} else sorted(query)
+    return parts.path, query.get("owner", [""])[0], tuple(named)
 
 
 def fact_of(stack: Stack, owner: str, words: str) -> str:

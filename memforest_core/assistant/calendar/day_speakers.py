@@ -89,14 +89,13 @@ def speakers_of(turns: Sequence[DayTurn], people: People) -> list[Speaker]:
             names[speaker] = turn.name
             last[turn.session] = speaker
             own[speaker].add(at)
-        whose = last.get(turn.session, speaker)
-        sure = len(heard[turn.session]) == 1
+        # A reply is to whom it names, else to the only person of its session: of several nobody knows which one.
+        whose = last.get(turn.session, speaker) if len(heard[turn.session]) < 2 else speaker
         if turn.role is Role.ASSISTANT and human and (addressed := _addressed(turn.text, people)) is not None:
-            sure = True
             whose = addressed.id
             names.setdefault(whose, addressed.name)
         answers[whose].add(at)
-        if turn.role is Role.ASSISTANT and whose in names and human and sure and (reply := informative(text)):
+        if turn.role is Role.ASSISTANT and whose in names and human and (reply := informative(text)):
             others[whose].append((speaking(turn.name), reply))
         for person, words in _mentions(turn.text, people).items():
             if person.id not in (speaker, whose):
@@ -157,7 +156,7 @@ class DayWords:
     Common English words are everybody's, unless they are part of a name or ``RUN`` of them follow one another.
     """
 
-    def __init__(self, turns: Sequence[DayTurn], speakers: Sequence[Speaker], people: People) -> None:
+    def __init__(self, turns: Sequence[DayTurn], people: People) -> None:
         self.shown = [without_ids(turn.text, people) for turn in turns]
         """The texts of the turns, with names in the place of ids."""
         self._language = language_of(" ".join(self.shown))
@@ -166,7 +165,7 @@ class DayWords:
         free = _common() - proper if self._language == ENGLISH else frozenset[str]()
         everybody = " ".join(name for person in people.everybody for name in (*person.names, *person.ids))
         self._free = free | frozenset(terms(everybody, self._language))
-        self._all = frozenset[object]().union(*(self._said[at] for each in speakers for at in each.own | each.answers))
+        self._all = frozenset[object]().union(*self._said)
 
     def without_others(self, speaker: Speaker, text: str) -> str:
         """The sentences of a text that have no words of others alone; what others said of them only with the name of

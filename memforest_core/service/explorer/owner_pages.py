@@ -36,7 +36,7 @@ class NamedTopic:
     """Where no person and no model has named it: its domain is the title, and these say more."""
     excerpt: str
     sparks: Sequence[float]
-    """Facts in each step of the page's time, as a share of the most."""
+    """Facts in each step of the page's time, as a share of the most; empty when its tree has no facts yet."""
     size: int
     """1 to SIZES."""
 
@@ -89,7 +89,7 @@ def named(rows: FindingRows, owner: str, topics: Sequence[Topic]) -> list[NamedT
     for topic in topics:
         text = texts.get(topic.id)
         title, words = _title(topic, text, names)
-        steps = sparkline(text.times or (), min(times), max(times), SPARKS) if text and times else []
+        steps = sparkline(text.times, min(times), max(times), SPARKS) if text and text.times else []
         highest = max(steps, default=0) or 1
         size = 1 + round((SIZES - 1) * (topic.facts / most) ** 0.5) if most else 1
         excerpt = "" if text is None else text.summary.strip().partition("\n")[0]

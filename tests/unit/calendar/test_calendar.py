@@ -90,6 +90,8 @@ def test_people_have_digests_and_others_where_no_human_spoke() -> None:
         ("ann", ("I am Ann.",)),
     ]
     assert [each.id for each in speakers_of(turns[1:2], NOBODY)] == ["guide"]
+    assert [each.about for each in speakers_of(turns, NOBODY)] == [frozenset(), frozenset()]
+    assert [each.about for each in speakers_of([*turns[:2], turns[3]], NOBODY)] == [frozenset({1})]
 
 
 def test_parts_are_filled_from_the_last_one_on() -> None:
