@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from memforest_core.domain.text import parted
+
 MIN_DIGITS = 4
 """Digits of a number that names something, where no letter is in it: shorter ones count things."""
 MIN_PHONE_DIGITS = 7
@@ -25,7 +27,7 @@ def codes(text: str) -> frozenset[str]:
 
     A code has a digit, and a letter or at least four digits; years, dates and times of day are none.
     """
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = parted(unicodedata.normalize("NFKC", text)).casefold()
     # Of each recall with a code a hundred texts are looked through, most of them without a digit.
     if not (_DIGIT.search(folded) if folded.isascii() else any(map(str.isdigit, folded))):
         return frozenset()

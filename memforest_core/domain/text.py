@@ -33,8 +33,10 @@ _PLAIN = rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*"
 _WORD = re.compile(rf"\d+(?:[.,:]\d+)+(?![^\W_])|{_PLAIN}(?:'{_PLAIN})*")
 _LATIN_MARKS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_DENSE_SCRIPT = re.compile(f"[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff{_HAN}\uac00-\ud7a3]+")
+_DENSE = f"\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff{_HAN}\uac00-\ud7a3"
 """Scripts written without spaces (Thai, Lao, Burmese, Khmer, kana, Han), and Hangul, whose endings no stemmer knows."""
+_DENSE_SCRIPT = re.compile(f"[{_DENSE}]+")
+_BORDER = re.compile(rf"(?<=[{_DENSE}])(?=[^\W_{_DENSE}])|(?<=[^\W_{_DENSE}])(?=[{_DENSE}])")
 _HAN_SIGN = re.compile(f"[{_HAN}]")
 _DENSE_FUNCTION_WORDS = """的 了 是 我 你 您 他 她 它 们 們 在 有 和 与 也 就 都 很 吗 嗎 呢 吧 啊 这 這 那 不 没
 沒 把 被 什 么 麼 我们 我們 你们 他们 她们 什么 什麼 怎么 怎麼 哪里 哪裡 哪儿 为什 為什 这个
@@ -220,7 +222,12 @@ def _english(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).replace("’", "'")
+    return parted(unicodedata.normalize("NFKC", text)).replace("’", "'")
+
+
+def parted(text: str) -> str:
+    """A text with a space wherever a script without spaces meets letters or digits: "IP是10.0.0.5" has two words."""
+    return text if text.isascii() else _BORDER.sub(" ", text)
 
 
 def _bare(text: str) -> str:
@@ -267,8 +274,7 @@ def _dense(word: str) -> list[str]:
                 found.append(sign)
             if len(pair) == 2:
                 found.append(pair)
-    dense = [term for term in found if term not in _DENSE_STOP_WORDS]
-    return [*dense, *(_stem(rest, ENGLISH) for rest in _DENSE_SCRIPT.split(word.casefold()) if rest)]
+    return [term for term in found if term not in _DENSE_STOP_WORDS]
 
 
 def sentences(text: str) -> list[str]:

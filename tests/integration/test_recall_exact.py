@@ -25,11 +25,17 @@ TRAVEL = [
     "0170 1234567",
     "Thanks. The seat, the order and the phone number of the plumber: I have them.",
 ]
+SERVERS = [(f"10.0.{at}.{at + 40}", "第{}台服务器的地址是{}，在机房。", "地址是{}的是第几台？") for at in range(15)]
+FEVERS = [
+    (f"{36 + at // 4}.{at % 10}", "体温は{1}度でした、メモ{0}。", "体温が{}度だったのはどのメモ？") for at in range(15)
+]
+WRITTEN = [(form.format(at, code), wanted.format(code)) for at, (code, form, wanted) in enumerate((*SERVERS, *FEVERS))]
 
 
 def tell(stack: Stack) -> None:
     stack.memory.ingest("ann", "hobbies", said(*HOBBIES), wait="none", backfill=True)
     stack.memory.ingest("ann", "travel", said(*TRAVEL), wait="none", backfill=True)
+    stack.memory.ingest("mei", "codes", said(*(text for text, _ in WRITTEN)), wait="none", backfill=True)
     guest = [
         {**turn, "name": "user-17", "speaker_id": "user-17"} for turn in said("I sold the boat.", "user-17 was here.")
     ]
@@ -53,6 +59,11 @@ def test_the_turn_that_says_it_is_first(grown_once: Stack, question: str, words:
     first = recalled(grown_once, question)[0]
     assert words in first.text
     assert first.signals["exact"] > 0
+
+
+@pytest.mark.parametrize(("text", "question"), WRITTEN)
+def test_a_code_next_to_signs_without_spaces_is_found(grown_once: Stack, text: str, question: str) -> None:
+    assert text in grown_once.memory.recall("mei", question, k=1).evidence[0].text
 
 
 def test_a_question_without_a_code_reads_nothing_for_it(grown_once: Stack) -> None:

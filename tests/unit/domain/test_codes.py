@@ -14,7 +14,7 @@ from tests.harness.tables import cases
         *cases("""
 What is hobby3? => hobby3 | My seat is 25C. => 25c | Order no. 4711-22/b is late => 471122b
 Where is order 90817? => 90817 | Call me at +49 170 123-4567! => 491701234567 | Call (555) 010-7788 => 5550107788
-the WH-1000XM4 headphones => wh1000xm4 | Gate B12, not b-12 => b12
+the WH-1000XM4 headphones => wh1000xm4 | Gate B12, not b-12 => b12 | 密码是ZT4KPM了 => zt4kpm
 """),
         *(
             (text, "")

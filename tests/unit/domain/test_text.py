@@ -85,7 +85,8 @@ class TestTerms:
 Running runs => run run | Where did Bob live before Miami? => bob live miami | O'Brien's dogs => o brien dog
 José at the café => jose cafe | paid 2,300 dollars, 3.5 kg at 10:30 => paid 2300 dollar 3.5 kg 10:30
 a 5k run => 5k run | snake_case => snake case | 東京に住む => 東 東京 京 京に に住 住 住む | 犬 => 犬 | 我的狗叫什么 => 我的 的狗 狗 狗叫 叫 叫什
-2023年5月8日 => 年 月 日 2023 5 8 | 부산에 이사 => 부산 산에 이사 | 私のiPhone => 私 私の iphon | สวัสดี => สว วั ัส สด ดี
+2023年5月8日 => 2023 年 5 月 8 日 | 부산에 이사 => 부산 산에 이사 | 私のiPhone => 私 私の iphon | สวัสดี => สว วั ัส สด ดี
+IP是10.0.0.5，体温98.3度 => ip 10.0.0.5 体 体温 温 98.3 度
 दिल्ली में => दिल्ल | ٣ cats => 3 cat
 """),
             ("I don't, isn't, won't", ""),
