@@ -22,7 +22,7 @@ from benchmarks.eval.measuring import NAME
 from benchmarks.eval.peer_rows import present
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
-from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
+from benchmarks.eval.summing import comparison, differences, row
 from benchmarks.eval.tables import WrongTable
 from benchmarks.eval.transform import transformed
 from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
@@ -36,21 +36,28 @@ from memforest_core.settings import OFFLINE, Settings, load_settings
 LANGUAGES = "languages"
 OWN = Path(__file__).parent / "data" / "own.json"
 DOCUMENTS = OWN.with_name("documents.json")
-LIVES, LOCKED = "lives", "lives-locked"
-SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED, LANGUAGES: languages.DATA}
+LOCKED = "-locked"
+"""Ends the names of the halves that give figures only."""
+LIVES = {"lives": lives.LIVES, "talk": lives.TALK, "talk-languages": lives.TALK_LANGUAGES}
+LIVES |= {f"{name}{LOCKED}": path.with_suffix(".locked") for name, path in LIVES.items()}
+SHIPPED = {"own": OWN, "documents": DOCUMENTS, **LIVES, LANGUAGES: languages.DATA}
 """Data sets whose file is part of this repository."""
 MEASURED = (
     "share: percent of the text of a question's gold turns that is in the best 500 and 2,000 tokens of delivered text,"
     " headers included, all methods packed alike; recall: percent of the gold turns whose text (or a sentence of it of"
     " at least half its length) is there; recall_at_k, all_at_10, mrr and ndcg_10 by the turns that the first k items"
-    " quote, which favours big items; means over questions. Each method orders up to 200 items. query_ms: the query"
+    " quote, which favours big items; means over questions. first, third: percent of questions with a turn that has the"
+    " answer in the first item, in the first three; outdated_above: with a wrong turn before all of these, of the"
+    " questions that have wrong ones; same_first: of the paraphrases, with the same turn in the first item; complete:"
+    " with all gold turns found; auc: how often an answerable question has more confidence than one without an answer."
+    " Each method orders up to 200 items. query_ms: the query"
     " that gives them, its embedding included; query_k_ms: one of memforest for the configured k, asked after it;"
     " neither of rows that differ in weights or trees."
     " memforest: the configured settings in embedding mode; memforest:no-<signal>: that weight is 0;"
     " ours: rows that need MemForest. comparison: with the foreign"
-    " baseline that delivers the largest share, comparison_recall: by recall, by_type: each baseline by share; paired"
-    " differences in points with a 95% percentile bootstrap interval, conversations drawn, 2,000 draws."
-    " adds: memforest minus each variant in the same way, and with questions drawn."
+    " baseline that delivers the largest share; by_type: memforest minus each baseline, adds: minus each variant;"
+    " paired differences in points with 95% percentile bootstrap intervals, 2,000 draws of questions, and of"
+    " conversations."
     " losses: percent of the gold turns that each stage of memforest loses"
 )
 
@@ -85,14 +92,13 @@ def options() -> argparse.ArgumentParser:
 
 def load(arguments: argparse.Namespace) -> Dataset:
     """The data set that the command line names. Raises WrongFile."""
-    if arguments.dataset in (LIVES, LOCKED, LANGUAGES) and arguments.path is not None:
+    if arguments.dataset in (*LIVES, LANGUAGES) and arguments.path is not None:
         raise WrongFile(f"Leave out --path: {arguments.dataset} brings its own file.")
     if arguments.dataset in ("own", "documents"):
         data = locomo.load(arguments.path or SHIPPED[arguments.dataset])
-    elif arguments.dataset == LIVES:
-        data = lives.load()
-    elif arguments.dataset == LOCKED:
-        data = lives.load(locked=lives.LOCKED)
+    elif arguments.dataset in LIVES:
+        path = LIVES[arguments.dataset]
+        data = lives.load(path.with_suffix(".json"), path if arguments.dataset.endswith(LOCKED) else None)
     elif arguments.dataset == LANGUAGES:
         data = languages.conversations()
     elif arguments.path is None:
@@ -130,7 +136,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
 
     Raises WrongFile, WrongRun, WrongTable, UnknownMethod, PeerAway and what the memory raises.
     """
-    if arguments.answers and arguments.dataset == LOCKED:
+    locked = arguments.dataset.endswith(LOCKED)
+    if arguments.answers and locked:
         raise WrongFile(
             "Leave out --answers: the locked half gives figures only, and answers would show its questions."
         )
@@ -151,7 +158,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         described = measured(arguments, content, settings)
         repeated = {name.strip() for name in arguments.repeated.split(",")}
         records = stack.enter_context(
-            RecordFile(out, described, resume=arguments.resume, repeated=repeated, gold=arguments.dataset != LOCKED)
+            RecordFile(out, described, resume=arguments.resume, repeated=repeated, gold=not locked)
         )
         memory = stack.enter_context(remembered(data, settings, arguments.home))
         work = stack.enter_context(closing(Run.of(memory.memory.services, requested, wanted)))
@@ -186,22 +193,22 @@ def summed(
     data: Dataset, wanted: Sequence[str], records: RecordFile, memory: Memory, seed: int
 ) -> tuple[list[Row], dict[str, object]]:
     """A row for each method, and what they say about each other."""
-    questions = [question.id for one in data for question in one.questions if question.measures_recall]
-    by_name = {name: records.of(name, questions) for name in wanted}
+    requested = [question for one in data for question in one.questions]
+    measuring = sum(question.measures_recall for question in requested)
+    by_name = {name: records.of(name, [question.id for question in requested]) for name in wanted}
     rows = [row(name, found, memory.ingest_s) for name, found in by_name.items()]
     ours = by_name.get(MEMFOREST, [])
     flat = {name: found for name, found in by_name.items() if name in BASELINES}
     return rows, {
-        "questions": len(questions),
-        "left_out": sum(len(one.questions) for one in data) - len(questions),
+        "questions": measuring,
+        "left_out": len(requested) - measuring,
         "turns": memory.turns,
         "ingest_s": memory.ingest_s,
         "ingest_kept": memory.stored,
-        "comparison": comparison(ours, flat, seed) if ours else {},
-        "comparison_recall": comparison(ours, flat, seed, FOUND) if ours else {},
-        "by_type": by_type(ours, flat, seed) if ours else {},
-        "adds": adds(ours, {name: by_name[name] for name in wanted if is_variant(name)}, seed) if ours else {},
-        "losses": loss_table(ours),
+        "comparison": comparison(ours, flat),
+        "by_type": {name: differences(ours, found, seed) for name, found in flat.items()},
+        "adds": {name: differences(ours, found, seed) for name, found in by_name.items() if is_variant(name)},
+        "losses": loss_table([record for record in ours if record.answerable]),
     }
 
 

@@ -31,6 +31,8 @@ class Answered:
     degraded: tuple[str, ...] = ()
     k_ms: float | None = None
     """Of a query for the configured number of items; None where a method has no such number."""
+    confidence: float | None = None
+    """How sure the method is that its evidence answers; None for one that does not say."""
 
 
 class Method(Protocol):

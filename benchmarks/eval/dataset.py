@@ -54,6 +54,12 @@ class Question:
     """False for one whose right answer is that the conversation does not say."""
     excerpts: Mapping[str, str] = field(default_factory=dict)
     """For the ids of long gold turns the part that contains the answer: only it has to be delivered."""
+    best: tuple[str, ...] = ()
+    """The gold turns with the answer itself; empty when all have it."""
+    outdated: tuple[str, ...] = ()
+    """Turns with a value that is wrong for this question: of another time or person, corrected, only planned."""
+    paraphrase_of: str = ""
+    """The id of the question that this one repeats in other words."""
 
     @property
     def measures_recall(self) -> bool:

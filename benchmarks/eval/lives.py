@@ -19,22 +19,18 @@ from typing import Any
 from benchmarks.eval.dataset import Conversation, Dataset, Question, Session, Turn, WrongFile, checked, read_json
 
 LIVES = Path(__file__).parent / "data" / "lives.json"
+TALK, TALK_LANGUAGES = LIVES.with_name("talk.json"), LIVES.with_name("talk-languages.json")
 LOCKED = LIVES.with_suffix(".locked")
 """One line that says what it is, then zlib and base64 of questions by the id of their life."""
 NEVER_SAID = "never said"
 """The type of questions that the chats do not answer."""
-TYPES = (
-    "one fact",
-    "several sessions",
-    "when",
-    "change",
-    "how long, how often, how many",
-    "category words",
-    NEVER_SAID,
-)
 ID_DIGITS = 12
 """Hexadecimal digits of a question's hash."""
 _ASSISTANT = "assistant"
+_LOCKED_LINE = (
+    "Locked half of the questions: zlib and base64. Do not decode by hand;"
+    " python -m benchmarks.eval --dataset ...-locked prints its figures only."
+)
 
 
 def load(path: Path = LIVES, locked: Path | None = None) -> Dataset:
@@ -86,10 +82,23 @@ def _turn(raw: Mapping[str, str], owner: str | None) -> Turn:
 def _question(life: str, raw: Mapping[str, Any]) -> Question:
     digest = hashlib.sha256(f"{life}/{raw['question']}".encode()).hexdigest()
     return Question(
-        id=digest[:ID_DIGITS],
+        id=raw.get("id", digest[:ID_DIGITS]),
         text=raw["question"],
         category=raw["type"],
         gold=tuple(raw["gold"]),
         answer=raw["answer"],
         answerable=raw["type"] != NEVER_SAID,
+        best=tuple(raw.get("best", ())),
+        outdated=tuple(raw.get("outdated", ())),
+        paraphrase_of=raw.get("paraphrase_of", ""),
     )
+
+
+def pack(opened: Sequence[Path], locked: Sequence[Path], to: Path) -> None:
+    """Write lives with open questions, a file each, to the file ``to``, and the locked questions of the same lives next
+    to it."""
+    lives = [read_json(path) for path in opened]
+    hidden = {raw["id"]: raw["questions"] for raw in map(read_json, locked)}
+    to.write_text(json.dumps({"lives": lives}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    body = base64.encodebytes(zlib.compress(json.dumps(hidden, ensure_ascii=False).encode(), 9)).decode()
+    to.with_suffix(".locked").write_text(f"{_LOCKED_LINE}\n{body}", encoding="ascii")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -60,17 +60,6 @@ class Quote:
     ordinal: int
     turn_ids: tuple[str, ...]
     whose: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Measures over items, in [0, 1]."""
-
-    ranks: tuple[int | None, ...]
-    recall: Mapping[int, float]
-    all_at_10: float
-    mrr: float
-    ndcg_10: float
 
 
 def packed(items: Iterable[Item], max_tokens: int, count: CountTokens) -> list[Item]:
@@ -145,28 +134,34 @@ def _covered(one: str, held: Collection[str]) -> int:
     return count
 
 
-def ranked(gold: Sequence[str], items: Sequence[Item]) -> Ranking:
-    """Where the gold turns (ids, at least one) stand among the items, by the turns that an item quotes.
+Ranks = tuple[int | None, ...]
+"""For each of some turns the rank (from 1) of the first item that quotes it; None when none does."""
 
-    nDCG: each gold turn gains 1 / log2(1 + rank) at the first item that quotes it; the ideal has one gold turn an item,
-    and an item that quotes several cannot be better than that (Järvelin and Kekäläinen, 2002, with gains of 0 and 1).
-    """
+
+def ranked(turns: Sequence[str], items: Sequence[Item]) -> Ranks:
+    """Where some turns (ids) are among the items, by the turns that an item quotes."""
     place: dict[str, int] = {}
     for rank, item in enumerate(items, 1):
         for turn in item.turn_ids:
             place.setdefault(turn, rank)
-    ranks = tuple(place.get(turn) for turn in gold)
-    within = [rank for rank in ranks if rank is not None]
-    ideal = sum(1 / math.log2(1 + rank) for rank in range(1, min(len(gold), 10) + 1))
-    gained = sum(1 / math.log2(1 + rank) for rank in within if rank <= 10)
-    recall = {k: sum(rank <= k for rank in within) / len(gold) for k in (5, 10, 20)}
-    return Ranking(
-        ranks=ranks,
-        recall=recall,
-        all_at_10=float(recall[10] == 1.0),
-        mrr=1 / min(within) if within else 0.0,
-        ndcg_10=min(1.0, gained / ideal),
-    )
+    return tuple(place.get(turn) for turn in turns)
+
+
+def within(ranks: Ranks, k: int) -> float:
+    """The share of the turns that the first ``k`` items quote; ``ranks`` are at least one."""
+    return mean([rank is not None and rank <= k for rank in ranks])
+
+
+def earliest(ranks: Ranks) -> float:
+    """The best rank; infinite when no item quotes any."""
+    return min((rank for rank in ranks if rank is not None), default=math.inf)
+
+
+def ndcg(ranks: Ranks, k: int = 10) -> float:
+    """Each turn gains 1 / log2(1 + rank) at the first item that quotes it; the ideal has one turn an item, and an item
+    that quotes several cannot be better than that (Järvelin and Kekäläinen, 2002, with gains of 0 and 1)."""
+    ideal = sum(1 / math.log2(1 + rank) for rank in range(1, min(len(ranks), k) + 1))
+    return min(1.0, sum(1 / math.log2(1 + rank) for rank in ranks if rank is not None and rank <= k) / ideal)
 
 
 def mean(values: Collection[float]) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TextIO
+
+from benchmarks.eval.measuring import Ranks
 
 RECORDS = "records.jsonl"
 RUN = "run.json"
@@ -40,17 +43,14 @@ class Record:
     """Share of the gold turns that count as found in the best 500 tokens: each all or not at all."""
     found_2000: float
     """The same for 2,000 tokens."""
-    ranks: tuple[int | None, ...]
-    """For each gold turn the rank (from 1) of the first item that quotes it; None when no requested item does."""
-    recall_at_5: float
-    """Share of the gold turns that the first 5 items quote."""
-    recall_at_10: float
-    recall_at_20: float
-    all_at_10: float
-    """1.0 when the first 10 items quote all gold turns, else 0.0."""
-    mrr: float
-    """1 over the place of the first item that quotes a gold turn; 0.0 without one."""
-    ndcg_10: float
+    ranks: Ranks
+    """Of the gold turns; times, values and speakers that are wrong for the question are in ``outdated_ranks``."""
+    best_ranks: Ranks
+    """Of the turns with the answer itself."""
+    outdated_ranks: Ranks
+    head: tuple[str, ...]
+    """Ids of the turns that the first item quotes; hashes of them when the question is locked."""
+    paraphrase_of: str
     context_tokens: int
     """Tokens of the delivered text of the first 10 items, headers included."""
     ms: float | None
@@ -63,6 +63,10 @@ class Record:
     """How many gold turns each stage lost, by ``losses.Loss``; only for the row ``memforest``, else empty."""
     degraded: tuple[str, ...] = ()
     """What the recall had to do without; empty when all parts were there."""
+    confidence: float | None = None
+    """How sure the method is that its evidence answers: the result's confidence, else the first item's score."""
+    answerable: bool = True
+    """False where nothing answers: only the confidence is a figure then."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -71,6 +75,7 @@ class Record:
 
 
 _SHAPE = {one.name for one in fields(Record)}
+_TUPLES = ("gold", "ranks", "best_ranks", "outdated_ranks", "head", "degraded")
 
 
 def written(record: Record) -> str:
@@ -86,7 +91,7 @@ def parsed(line: str) -> Record:
         raise WrongRun(f"This line is no record: {line[:60]!r}.") from None
     if not isinstance(raw, dict) or set(raw) != _SHAPE:
         raise WrongRun("The records are of another version: give an empty directory with --out.")
-    return Record(**raw | {name: tuple(raw[name]) for name in ("gold", "ranks", "degraded")})
+    return Record(**raw | {name: tuple(raw[name]) for name in _TUPLES})
 
 
 def read_records(directory: Path) -> list[Record]:
@@ -153,7 +158,9 @@ class RecordFile:
 
     def add(self, record: Record) -> None:
         """Write a record; it is in the file when this returns."""
-        record = record if self._gold else replace(record, gold=())
+        if not self._gold:
+            hidden = (hashlib.sha256(f"{record.conversation}/{turn}".encode()).hexdigest() for turn in record.head)
+            record = replace(record, gold=(), head=tuple(hidden))
         self._file.write(written(record))
         self._file.flush()
         self._records[record.key] = record

@@ -17,7 +17,7 @@ from benchmarks.eval.answers import ANSWERS
 from benchmarks.eval.baseline_rows import BASELINES, shown
 from benchmarks.eval.losses import loss_table
 from benchmarks.eval.records import RESULT, Record, WrongRun, by_method, read_records, read_run
-from benchmarks.eval.summing import adds, by_type, comparison, row
+from benchmarks.eval.summing import ALL, COMPARED, comparison, differences, row
 from benchmarks.eval.tables import MAX_K, WrongTable, read, table
 from benchmarks.eval.variants import MEMFOREST, is_variant
 from benchmarks.harness import Row, say
@@ -41,6 +41,13 @@ MEASURES = {
     "share_2000": "share, 2,000 tokens",
     "recall_500": "recall, 500 tokens",
     "recall_2000": "recall, 2,000 tokens",
+    "first": "first",
+    "third": "first three",
+    "outdated_above": "outdated above",
+    "same_first": "same first",
+    "complete_500": "complete, 500",
+    "complete_2000": "complete, 2,000",
+    "auc": "AUC of confidence",
     "recall_at_5": "recall@5",
     "recall_at_10": "recall@10",
     "recall_at_20": "recall@20",
@@ -53,6 +60,17 @@ MEASURES = {
     "query_k_ms_p50": "p50 ms of k",
     "query_k_ms_p95": "p95 ms of k",
 }
+SPLIT = {
+    "Share within 500 / 2,000 tokens.": ("share_500", "share_2000"),
+    "First / first three / outdated above / same first / complete within 2,000 tokens.": (
+        "first",
+        "third",
+        "outdated_above",
+        "same_first",
+        "complete_2000",
+    ),
+}
+"""The tables by group: what is in a cell, and the measures."""
 LOSSES = {
     "not_stored": "never stored: no cell holds the turn",
     "not_recalled": "recall: not among 1,000 candidates",
@@ -117,8 +135,7 @@ def markdown(found: Measured) -> str:
         ("All questions", _headline(found)),
         ("By category", _by(found, "by_category")),
         ("By conversation", _by(found, "by_conversation")),
-        ("Against the best foreign baseline", _against(found)),
-        ("By type against each baseline", _by_type(found)),
+        ("Against each baseline", _against(found)),
         ("What each part adds", _ablation(found)),
         ("Where the evidence is lost", _losses(found)),
         ("Time by stage", _stages(found)),
@@ -133,9 +150,10 @@ def _about(found: Measured) -> str:
     described = [
         f"* {name.replace('_', ' ')}: {found.run[name]}" for name in MEASURED if found.run.get(name) is not None
     ]
-    most = max(len(records) for records in found.records.values())
+    counts = {name: sum(one.answerable for one in records) for name, records in found.records.items()}
+    most = max(counts.values())
     described.append(f"* questions: {most}")
-    late = [f"{name} ({len(records)})" for name, records in found.records.items() if len(records) < most]
+    late = [f"{name} ({count})" for name, count in counts.items() if count < most]
     if late:
         described.append(f"* **not finished**, with the questions that were asked: {', '.join(late)}")
     degraded = [f"{one['method']} ({one['degraded']})" for one in found.rows if one["degraded"]]
@@ -151,7 +169,13 @@ def _own(rows: Sequence[Row]) -> list[Row]:
 
 def _headline(found: Measured) -> str:
     heads = ["method", *MEASURES.values()]
-    lines = [[shown(str(one["method"])), *(one[name] for name in MEASURES)] for one in _own(found.rows)]
+    lines = [
+        [
+            shown(str(one["method"])),
+            *(_figures(one, [name]) if f"n_{name}" in one else one.get(name) for name in MEASURES),
+        ]
+        for one in _own(found.rows)
+    ]
     return (
         "Share: how much of the gold turns' text is delivered; recall: how many of them are found, each all or not at"
         " all. Recall@k, all@10, MRR and nDCG count items, which favours methods with big items: see the tokens of 10."
@@ -161,110 +185,85 @@ def _headline(found: Measured) -> str:
 
 
 def _by(found: Measured, group: str) -> str:
-    """Recall within both budgets by a group of questions."""
+    """Shares and ranks by a group of questions."""
     rows = _own(found.rows)
     parts = [_groups(one[group]) for one in rows]
     names = {name: int(str(cell["n"])) for part in parts for name, cell in part.items()}
     if len(names) > MAX_CONVERSATIONS or len(names) < 2:
         return ""
-    lines = [
-        [shown(str(one["method"])), *(_both(part.get(name)) for name in names)]
-        for one, part in zip(rows, parts, strict=True)
-    ]
-    return "Share within 500 / 2,000 tokens.\n\n" + grid(
-        ["method", *(f"{name} ({n})" for name, n in names.items())], lines
-    )
+    tables = []
+    for title, measures in SPLIT.items():
+        lines = [
+            [shown(str(one["method"])), *(_figures(part.get(name, {}), measures) for name in names)]
+            for one, part in zip(rows, parts, strict=True)
+        ]
+        tables.append(f"{title}\n\n{grid(['method', *(f'{name} ({n})' for name, n in names.items())], lines)}")
+    return "\n\n".join(tables)
 
 
 def _groups(cell: object) -> Mapping[str, Row]:
     return cell if isinstance(cell, dict) else {}
 
 
-def _both(cell: Mapping[str, object] | None) -> str:
-    return f"{cell['share_500']} / {cell['share_2000']}" if cell else ""
+def _figures(cell: Row, measures: Sequence[str]) -> str:
+    """Figures with slashes between them, each of fewer questions than the group with their number."""
+    if not cell:
+        return ""
+    counts = [f" (n={cell[f'n_{name}']})" if f"n_{name}" in cell else "" for name in measures]
+    return " / ".join(f"{cell.get(name, '-')}{count}" for name, count in zip(measures, counts, strict=True))
 
 
 def _against(found: Measured) -> str:
+    """Our figures minus each baseline's, by type of question."""
     flat = {name: records for name, records in found.records.items() if name in BASELINES}
-    described: Mapping[str, Any] = comparison(found.ours, flat, found.seed) if found.ours and flat else {}
+    described: Mapping[str, Any] = comparison(found.ours, flat) if found.ours and flat else {}
     if not described:
         return ""
-    lines = []
-    for name, near in described["by_category_500"].items():
-        far = described["by_category_2000"].get(name)
-        lines.append([name, near["n"], *_difference(near), *(_difference(far) if far else ("", ""))])
-    times, saved = described["ratio_500"], described["misses_saved_2000"]
+    times, saved = described["ratio_500"][described["best_500"]], described["misses_saved_2000"]
+    by_row = {name: differences(found.ours, records, found.seed) for name, records in flat.items()}
+    types = list(dict.fromkeys(name for one in by_row.values() for name in one["first"]))
+    parts = [
+        f"{measure}:\n\n"
+        + grid(
+            ["minus", *types], [[shown(row), *(_cell_of(cells.get(name)) for name in types)] for row, cells in lines]
+        )
+        for measure in COMPARED
+        if (lines := [(row, one[measure]) for row, one in by_row.items() if measure in one])
+    ]
     return (
         f"By share. Within 500 tokens {described['best_500']} is the best foreign baseline"
         + (" and delivers nothing" if times is None else f"; {MEMFOREST} has {times} times its share")
         + f". Within 2,000 it is {described['best_2000']}"
         + (", which misses nothing" if saved is None else f"; {MEMFOREST} misses {saved}% less")
-        + ". Differences in points, with the 95% interval when conversations are drawn:\n\n"
-        + grid(["questions", "n", "500 tokens", "interval", "2,000 tokens", "interval"], lines)
-    )
-
-
-def _by_type(found: Measured) -> str:
-    """Our share minus each baseline's, by type of question."""
-    flat = {name: records for name, records in found.records.items() if name in BASELINES}
-    described: Mapping[str, Mapping[str, Any]] = by_type(found.ours, flat, found.seed) if found.ours else {}
-    if not described:
-        return ""
-    types = list(dict.fromkeys(name for one in described.values() for name in one["500"]))
-    parts = []
-    for budget in ("500", "2000"):
-        lines = [[shown(row), *(_cell_of(one[budget].get(name)) for name in types)] for row, one in described.items()]
-        parts.append(f"Within {int(budget):,} tokens:\n\n{grid(['minus', *types], lines)}")
-    return (
-        f"Share of {MEMFOREST} minus that of each baseline, in points, with the 95% interval when conversations are"
-        " drawn; with one conversation both ends are the difference.\n\n" + "\n\n".join(parts)
+        + f". {MEMFOREST} minus each baseline, in points, with the 95% interval when questions are drawn.\n\n"
+        + "\n\n".join(parts)
     )
 
 
 def _cell_of(cell: Mapping[str, Any] | None) -> str:
-    return "{} ({})".format(*_difference(cell)) if cell else ""
-
-
-def _difference(cell: Mapping[str, Any]) -> tuple[str, str]:
-    flag = " (below)" if cell["below"] else ""
-    return f"{cell['difference']:+.1f}", f"{cell['low']:+.1f} to {cell['high']:+.1f}{flag}"
+    return f"{cell['difference']:+.1f} [{cell['low']:.1f}, {cell['high']:.1f}]" if cell else ""
 
 
 def _ablation(found: Measured) -> str:
     """The default configuration minus each variant, over the questions that both have records of."""
     variants = {name: records for name, records in found.records.items() if is_variant(name)}
-    described: Mapping[str, Mapping[str, Any]] = adds(found.ours, variants, found.seed) if found.ours else {}
-    fractions = {str(one["method"]): one for one in found.rows}
     lines = []
-    for name, budgets in described.items():
-        cells: list[object] = [name.removeprefix(f"{MEMFOREST}:")]
-        for budget in ("500", "2000"):
-            cells += [fractions[name][f"share_{budget}"], *_added(budgets.get(budget))]
-        lines.append(cells)
+    for name, records in variants.items() if found.ours else ():
+        described = {measure: cells[ALL] for measure, cells in differences(found.ours, records, found.seed).items()}
+        changed = described["share_500"]["changed"]
+        cells = (_cell_of(described.get(measure)) for measure in COMPARED)
+        lines.append([name.removeprefix(f"{MEMFOREST}:"), *cells, changed])
     if not lines:
         return ""
-    heads = ["variant"]
-    for budget in ("500 tokens", "2,000 tokens"):
-        heads += [budget, "adds", "by conversation", "by question", "changed"]
     return (
-        f"{MEMFOREST} minus variant, in points: what the missing part adds. 95% intervals, conversations drawn and"
-        " questions drawn; changed: questions with another share.\n\n" + grid(heads, lines)
-    )
-
-
-def _added(cell: Mapping[str, Any] | None) -> tuple[object, ...]:
-    if not cell:
-        return "", "", "", ""
-    return (
-        f"{cell['difference']:+.1f}",
-        f"{cell['low']:+.1f} to {cell['high']:+.1f}",
-        f"{cell['question_low']:+.1f} to {cell['question_high']:+.1f}",
-        cell["changed"],
+        f"{MEMFOREST} minus variant, in points: what the missing part adds, with the 95% interval when questions are"
+        " drawn; changed: questions with another share within 500 tokens.\n\n"
+        + grid(["variant", *COMPARED, "changed"], lines)
     )
 
 
 def _losses(found: Measured) -> str:
-    described = loss_table(found.ours)
+    described = loss_table([record for record in found.ours if record.answerable])
     if not described:
         return ""
     lines = [[words, described[name]] for name, words in LOSSES.items() if name in described]

@@ -132,7 +132,8 @@ class Run:
                     yield process, (number, place, own)
 
     def _open(self, records: RecordFile) -> list[Task]:
-        """For each conversation and method the questions that are not recorded."""
+        """For each conversation and method the questions that are not recorded; those that nothing answers are for the
+        default configuration only."""
         return [
             (number, place, questions)
             for number, conversation in enumerate(self.data)
@@ -141,7 +142,8 @@ class Run:
                 questions := [
                     at
                     for at, question in enumerate(conversation.questions)
-                    if question.measures_recall and not records.has(method.name, question.id)
+                    if (question.measures_recall or (not question.answerable and method.name == MEMFOREST))
+                    and not records.has(method.name, question.id)
                 ]
             )
         ]
@@ -159,10 +161,11 @@ class Run:
 
     def _measured(self, method: Method, conversation: Conversation, question: Question) -> Record:
         answered = method.ask(conversation, question)
+        if not question.answerable:
+            question = replace(question, gold=())
         items, gold = answered.items, conversation.evidence(question)
         short, long = (delivered(items, budget, count_tokens) for budget in BUDGETS)
         near, far = found(gold, short), found(gold, long)
-        positions = ranked(question.gold, items)
         return Record(
             method=method.name,
             conversation=conversation.id,
@@ -173,19 +176,19 @@ class Run:
             share_2000=mean(fractions(gold, long)),
             found_500=mean(near),
             found_2000=mean(far),
-            ranks=positions.ranks,
-            recall_at_5=positions.recall[5],
-            recall_at_10=positions.recall[10],
-            recall_at_20=positions.recall[20],
-            all_at_10=positions.all_at_10,
-            mrr=positions.mrr,
-            ndcg_10=positions.ndcg_10,
+            ranks=ranked(question.gold, items),
+            best_ranks=ranked(question.best or question.gold, items),
+            outdated_ranks=ranked(question.outdated, items),
+            head=items[0].turn_ids if items else (),
+            paraphrase_of=question.paraphrase_of,
             context_tokens=_tokens(items[:FIRST]),
             ms=None if answered.ms is None else round(answered.ms, 3),
             k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
             stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
             losses=self._lost(method, conversation, question, answered, near, far),
             degraded=answered.degraded,
+            confidence=answered.confidence,
+            answerable=question.answerable,
         )
 
     def _lost(

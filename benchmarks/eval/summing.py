@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.eval.baseline_rows import OURS
-from benchmarks.eval.measuring import BUDGETS, percent, quantile
+from benchmarks.eval.measuring import earliest, mean, ndcg, percent, quantile, within
 from benchmarks.eval.records import Record
 from benchmarks.eval.variants import MEMFOREST
 from benchmarks.harness import Row
@@ -17,36 +20,79 @@ DRAWS = 2_000
 """Bootstrap samples."""
 INTERVAL = (0.025, 0.975)
 SAME = 1e-9
-"""Shares that differ by less are the same."""
+"""Figures that differ by less are the same."""
+ALL = "all"
+"""All questions together, in addition to the types."""
 
-Value = Callable[[Record], float]
-Measure = tuple[Value, Value]
-"""A question's figure within 500 and within 2,000 tokens."""
-SHARE: Measure = (attrgetter("share_500"), attrgetter("share_2000"))
-"""Gold turns by the share of their text that is delivered."""
-FOUND: Measure = (attrgetter("found_500"), attrgetter("found_2000"))
-"""Gold turns all or not at all."""
+
+def _outdated_above(record: Record) -> float | None:
+    """Whether a wrong turn is before all that have the answer, or none of these is found; None without wrong ones."""
+    if not record.outdated_ranks:
+        return None
+    answered = earliest(record.best_ranks)
+    return float(math.isinf(answered) or earliest(record.outdated_ranks) < answered)
+
+
+MEASURES: Mapping[str, Callable[[Record], float | None]] = {
+    "share_500": attrgetter("share_500"),
+    "share_2000": attrgetter("share_2000"),
+    "recall_500": attrgetter("found_500"),
+    "recall_2000": attrgetter("found_2000"),
+    "complete_500": lambda record: float(record.found_500 == 1.0),
+    "complete_2000": lambda record: float(record.found_2000 == 1.0),
+    "first": lambda record: float(earliest(record.best_ranks) <= 1),
+    "third": lambda record: float(earliest(record.best_ranks) <= 3),
+    "outdated_above": _outdated_above,
+    "recall_at_5": lambda record: within(record.ranks, 5),
+    "recall_at_10": lambda record: within(record.ranks, 10),
+    "recall_at_20": lambda record: within(record.ranks, 20),
+    "all_at_10": lambda record: float(within(record.ranks, 10) == 1.0),
+    "mrr": lambda record: 1 / earliest(record.ranks),
+    "ndcg_10": lambda record: ndcg(record.ranks),
+}
+"""A question's figure by its record; None where it has none."""
+SAME_FIRST = "same_first"
+"""The figure of a pair: whether the first items of a question and of its paraphrase quote a turn in common."""
+COMPARED = ("share_500", "share_2000", "complete_2000", "first", "third", "outdated_above", SAME_FIRST)
+"""What two rows are compared by."""
+
+
+def values(records: Sequence[Record], measure: str) -> dict[str, float]:
+    """Each question's figure in [0, 1] by its id; of a pair by the id of the paraphrase."""
+    if measure != SAME_FIRST:
+        found = {record.question_id: MEASURES[measure](record) for record in records if record.answerable}
+        return {id_: value for id_, value in found.items() if value is not None}
+    heads = {record.question_id: set(record.head) for record in records}
+    pairs = [record for record in records if record.paraphrase_of in heads]
+    return {one.question_id: float(bool(heads[one.paraphrase_of] & set(one.head))) for one in pairs}
+
+
+def figures(records: Sequence[Record]) -> Row:
+    """Means over questions in percent, with ``n_<measure>`` where not all questions have the figure."""
+    count = sum(record.answerable for record in records)
+    row: Row = {"n": count}
+    for measure in (*MEASURES, SAME_FIRST):
+        found = values(records, measure)
+        if found:
+            row[measure] = percent(found.values())
+            row |= {f"n_{measure}": len(found)} if len(found) != count else {}
+    return row
 
 
 def row(method: str, records: Sequence[Record], ingest_s: float) -> Row:
-    """One method's figures: percentages are means over questions of each question's share."""
+    """One method's figures: percentages are means over questions of each question's figure."""
     stages = sorted({stage for record in records for stage in record.stages_ms})
     whole = [record.ms for record in records if record.ms is not None]
     of_k = [record.k_ms for record in records if record.k_ms is not None]
+    answerable = [record for record in records if record.answerable]
     return {
         "method": method,
         "ours": method in OURS or method.split(":")[0] == MEMFOREST,
-        "n": len(records),
-        **_within(records),
-        "recall_at_5": percent([record.recall_at_5 for record in records]),
-        "recall_at_10": percent([record.recall_at_10 for record in records]),
-        "recall_at_20": percent([record.recall_at_20 for record in records]),
-        "all_at_10": percent([record.all_at_10 for record in records]),
-        "mrr": percent([record.mrr for record in records]),
-        "ndcg_10": percent([record.ndcg_10 for record in records]),
-        "context_tokens": round(sum(record.context_tokens for record in records) / max(1, len(records))),
-        "by_category": _by(records, lambda record: record.category),
-        "by_conversation": _by(records, lambda record: record.conversation),
+        **figures(records),
+        **confidence(records),
+        "context_tokens": round(mean([record.context_tokens for record in answerable])),
+        "by_category": _by(answerable, attrgetter("category")),
+        "by_conversation": _by(answerable, attrgetter("conversation")),
         "query_ms_p50": _time(whole, 0.5),
         "query_ms_p95": _time(whole, 0.95),
         "query_k_ms_p50": _time(of_k, 0.5),
@@ -65,137 +111,102 @@ def _time(times_ms: Sequence[float], share: float) -> float | None:
 
 
 def _by(records: Sequence[Record], group: Callable[[Record], str]) -> dict[str, Row]:
-    found: dict[str, Row] = {}
-    for name in dict.fromkeys(map(group, records)):
-        own = [record for record in records if group(record) == name]
-        found[name] = {"n": len(own), **_within(own)}
-    return found
+    groups = dict.fromkeys(map(group, records))
+    return {name: figures([record for record in records if group(record) == name]) for name in groups}
 
 
-def _within(records: Sequence[Record]) -> Row:
-    return {
-        "share_500": percent([record.share_500 for record in records]),
-        "share_2000": percent([record.share_2000 for record in records]),
-        "recall_500": percent([record.found_500 for record in records]),
-        "recall_2000": percent([record.found_2000 for record in records]),
-    }
+def confidence(records: Sequence[Record]) -> Row:
+    """``auc``: how often, in percent, a question with an answer has more confidence than one without; equal ones count
+    half. ``n_unanswerable`` says how many have none. Empty without both."""
+    known, unknown = (
+        np.array([one.confidence for one in records if one.answerable is wanted and one.confidence is not None])
+        for wanted in (True, False)
+    )
+    if not len(known) or not len(unknown):
+        return {}
+    gaps = np.sign(known[:, None] - unknown[None, :])
+    return {"auc": round(float(50 + 50 * gaps.mean()), 1), "n_unanswerable": len(unknown)}
 
 
-def comparison(
-    ours: Sequence[Record], others: Mapping[str, Sequence[Record]], seed: int, measure: Measure = SHARE
-) -> Row:
-    """Ours against the foreign baseline that is best at each budget, all questions together.
+def comparison(ours: Sequence[Record], others: Mapping[str, Sequence[Record]]) -> Row:
+    """Ours against the foreign baseline that delivers the largest share at each budget, all questions together.
 
-    ``ratio_500`` is our figure within 500 tokens over theirs, ``misses_saved_2000`` the percentage of their misses
-    within 2,000 tokens that we don't have, ``by_category`` paired differences in points with a 95% interval (percentile
-    bootstrap, 2,000 draws, whole conversations drawn with replacement); ``below`` says that all of it is under 0.
+    ``ratio_500`` is our share within 500 tokens over each one's, ``misses_saved_2000`` the percentage of the best one's
+    misses within 2,000 tokens that we don't have.
     """
-    within_500, within_2000 = measure
-    full = {name: records for name, records in others.items() if name not in OURS and len(records) == len(ours) > 0}
+    near, far = (
+        {name: mean(values(records, measure).values()) for name, records in (("", ours), *others.items())}
+        for measure in ("share_500", "share_2000")
+    )
+    full = [
+        name
+        for name, records in others.items()
+        if name not in OURS and len(values(records, "first")) == len(values(ours, "first")) > 0
+    ]
     if not full:
         return {}
-    best_500 = max(full, key=lambda name: _mean(full[name], within_500))
-    best_2000 = max(full, key=lambda name: _mean(full[name], within_2000))
-    theirs_500, theirs_2000 = _mean(full[best_500], within_500), _mean(full[best_2000], within_2000)
-    missed = 1.0 - theirs_2000
+    best_500, best_2000 = max(full, key=near.__getitem__), max(full, key=far.__getitem__)
+    missed = 1.0 - far[best_2000]
     return {
         "best_500": best_500,
         "best_2000": best_2000,
-        "ratio_500": round(_mean(ours, within_500) / theirs_500, 3) if theirs_500 else None,
-        "misses_saved_2000": round(100 * (_mean(ours, within_2000) - theirs_2000) / missed, 1) if missed else None,
-        "by_category_500": _differences(ours, full[best_500], within_500, seed),
-        "by_category_2000": _differences(ours, full[best_2000], within_2000, seed),
+        "ratio_500": {name: round(near[""] / near[name], 3) if near[name] else None for name in full},
+        "misses_saved_2000": round(100 * (far[""] - far[best_2000]) / missed, 1) if missed else None,
     }
 
 
-def by_type(ours: Sequence[Record], others: Mapping[str, Sequence[Record]], seed: int) -> dict[str, Row]:
-    """Ours minus each other row, by share, for all questions and each type, as in ``comparison``.
+Differences = dict[str, dict[str, Row]]
+"""By measure, then for all questions and for each type."""
 
-    For each row ``500`` and ``2000``; rows without all questions are compared over the questions that both have.
+
+def differences(ours: Sequence[Record], theirs: Sequence[Record], seed: int) -> Differences:
+    """Ours minus theirs over the questions of both, in points, for each of ``COMPARED``.
+
+    Each with the 95% interval of the paired difference (percentile bootstrap, 2,000 draws with replacement): ``low``
+    and ``high`` with questions drawn, a question together with its paraphrase; ``conversation_low`` and ``_high`` with
+    conversations drawn, which is rough for few of them. ``changed`` counts questions with another figure.
     """
-    return {
-        name: {
-            str(budget): _differences(ours, records, value, seed) for budget, value in zip(BUDGETS, SHARE, strict=True)
+    found: Differences = {}
+    for measure in COMPARED:
+        own, other = values(ours, measure), values(theirs, measure)
+        gaps = [(one, own[id_] - other[id_]) for one in ours if (id_ := one.question_id) in own and id_ in other]
+        names = [ALL, *dict.fromkeys(one.category for one, _ in gaps)] if gaps else []
+        found[measure] = {
+            name: _difference([pair for pair in gaps if name in {ALL, pair[0].category}], seed) for name in names
         }
-        for name, records in others.items()
-        if records
-    }
+    return {measure: cells for measure, cells in found.items() if cells}
 
 
-def adds(ours: Sequence[Record], variants: Mapping[str, Sequence[Record]], seed: int) -> dict[str, Row]:
-    """What the part missing in each variant adds to ours: our share minus the variant's, over the questions of both.
-
-    For each variant ``500`` and ``2000`` with the difference in points, its 95% interval with conversations drawn
-    (``low``, ``high``) and with questions drawn (``question_low``, ``question_high``), and ``changed``: how many
-    questions have another share at all. With few conversations the first interval is rough; the second is too narrow
-    where questions about one conversation are alike.
-    """
+def _difference(gaps: Sequence[tuple[Record, float]], seed: int) -> Row:
+    low, high = interval([(one.paraphrase_of or one.question_id, gap) for one, gap in gaps], seed)
+    wide = interval([(one.conversation, gap) for one, gap in gaps], seed)
     return {
-        name: {
-            str(budget): _added(gaps, seed)
-            for budget, value in zip(BUDGETS, SHARE, strict=True)
-            if (gaps := _gaps(ours, records, value))
-        }
-        for name, records in variants.items()
-    }
-
-
-def _added(gaps: Sequence[tuple[Record, float]], seed: int) -> Row:
-    of_conversations = _difference([(one.conversation, gap) for one, gap in gaps], seed)
-    low, high = interval([(one.question_id, gap) for one, gap in gaps], seed)
-    return {
-        **{name: of_conversations[name] for name in ("n", "difference", "low", "high")},
-        "question_low": round(100 * low, 1),
-        "question_high": round(100 * high, 1),
+        "n": len(gaps),
+        "difference": round(100 * mean([gap for _, gap in gaps]), 1),
+        "low": round(100 * low, 1),
+        "high": round(100 * high, 1),
+        "conversation_low": round(100 * wide[0], 1),
+        "conversation_high": round(100 * wide[1], 1),
         "changed": sum(abs(gap) > SAME for _, gap in gaps),
     }
 
 
-def _gaps(ours: Sequence[Record], theirs: Sequence[Record], value: Value) -> list[tuple[Record, float]]:
-    """Each of our records that the other row has too, with the difference of the figure."""
-    other = {record.question_id: value(record) for record in theirs}
-    return [(record, value(record) - other[record.question_id]) for record in ours if record.question_id in other]
-
-
-def _mean(records: Sequence[Record], value: Value) -> float:
-    return sum(map(value, records)) / len(records)
-
-
-def _differences(ours: Sequence[Record], theirs: Sequence[Record], value: Value, seed: int) -> dict[str, Row]:
-    """For all questions and for each category the paired difference in points."""
-    pairs = _gaps(ours, theirs, value)
-    if not pairs:
-        return {}
-    names = ["all", *dict.fromkeys(record.category for record, _ in pairs)]
-    return {
-        name: _difference([(one.conversation, gap) for one, gap in pairs if name in {"all", one.category}], seed)
-        for name in names
-    }
-
-
-def _difference(gaps: Sequence[tuple[str, float]], seed: int) -> Row:
-    low, high = interval(gaps, seed)
-    middle = sum(gap for _, gap in gaps) / len(gaps)
-    return {
-        "n": len(gaps),
-        "difference": round(100 * middle, 1),
-        "low": round(100 * low, 1),
-        "high": round(100 * high, 1),
-        "below": high < 0.0,
-    }
+@lru_cache(maxsize=128)
+def _draws(count: int, seed: int) -> NDArray[np.int64]:
+    """How often each of ``count`` things is drawn in each sample, shape (DRAWS, count)."""
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), DRAWS)
 
 
 def interval(gaps: Sequence[tuple[str, float]], seed: int) -> tuple[float, float]:
-    """The 95% interval of the mean of (conversation, value), when conversations are drawn and not questions.
+    """The 95% interval of the mean of (group, value), when groups are drawn, such as conversations.
 
-    With one conversation there is nothing to draw: both ends are the mean.
+    With one group there is nothing to draw: both ends are the mean.
     """
     groups: dict[str, list[float]] = {}
     for name, gap in gaps:
         groups.setdefault(name, []).append(gap)
     sums = np.array([sum(each) for each in groups.values()])
     sizes = np.array([len(each) for each in groups.values()])
-    drawn = np.random.default_rng(seed).integers(0, len(groups), (DRAWS, len(groups)))
-    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    low, high = np.quantile(means, INTERVAL)
+    drawn = _draws(len(groups), seed)
+    low, high = np.quantile((drawn @ sums) / (drawn @ sizes), INTERVAL)
     return float(low), float(high)

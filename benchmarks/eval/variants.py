@@ -78,10 +78,10 @@ class Recalling:
         """
         if not self.timed:
             result = self.recall(conversation, question, DEPTH)
-            return Answered(result.evidence, None, {}, result.degraded)
+            return Answered(result.evidence, None, {}, result.degraded, confidence=confidence(result))
         result, ms = self._timed(conversation, question, DEPTH)
         k_ms = self._timed(conversation, question, None)[1]
-        return Answered(result.evidence, ms, dict(result.timings_ms), result.degraded, k_ms)
+        return Answered(result.evidence, ms, dict(result.timings_ms), result.degraded, k_ms, confidence(result))
 
     def _timed(self, conversation: Conversation, question: Question, k: int | None) -> tuple[RecallResult, float]:
         started = time.perf_counter()
@@ -92,6 +92,12 @@ class Recalling:
         """``k`` items, as of the question's timestamp, else as of the start of the last session."""
         asked_at = question.asked_at or conversation.sessions[-1].started_at
         return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
+
+
+def confidence(result: RecallResult) -> float:
+    """The result's confidence if it has one, else the score of the first item; 0 without an item."""
+    top = result.evidence[0].score if result.evidence else 0.0
+    return float(getattr(result, "confidence", top))
 
 
 def recallings(services: Services, chosen: list[Variant], *, timed: bool = True) -> list[Recalling]:

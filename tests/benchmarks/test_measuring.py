@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.eval.measuring import Quote, delivered, found, fractions, packed, ranked
+from benchmarks.eval.measuring import Quote, delivered, earliest, found, fractions, ndcg, packed, ranked, within
 from memforest_core.domain.times import Precision, TimeSpan
 
 
@@ -60,9 +60,8 @@ def test_measures_go_by_the_first_item_that_quotes_a_gold_turn() -> None:
     items = [quote("x", "t9"), quote("y", "t1", "t2"), quote("z", "t1"), *(quote("-", f"o{n}") for n in range(4))]
     items += [quote("w", "t3")]
     got = ranked(("t1", "t3", "t7"), items)
-    assert got.ranks == (2, 8, None)
-    assert got.recall == {5: pytest.approx(1 / 3), 10: pytest.approx(2 / 3), 20: pytest.approx(2 / 3)}
-    assert got.all_at_10 == 0.0
-    assert got.mrr == 0.5
+    assert got == (2, 8, None)
+    assert [within(got, k) for k in (5, 10, 20)] == pytest.approx([1 / 3, 2 / 3, 2 / 3])
+    assert (earliest(got), earliest((None,))) == (2, math.inf)
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
-    assert got.ndcg_10 == pytest.approx((1 / math.log2(3) + 1 / math.log2(9)) / ideal)
+    assert ndcg(got) == pytest.approx((1 / math.log2(3) + 1 / math.log2(9)) / ideal)

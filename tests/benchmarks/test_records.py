@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.eval.compare import table
 from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import RECORDS, Record, RecordFile, WrongRun, read_records
 from benchmarks.eval.report import main, markdown, measured
-from benchmarks.eval.summing import comparison, interval, row
+from benchmarks.eval.summing import comparison, differences, interval, row
 from memforest_core.domain.times import UNKNOWN_TIME
 
 MEASURED = {"dataset": "own", "file": "own.json", "seed": 7, "chat_model": "offline", "transform": None, "limit": None}
 
 
 def record(number: int = 1, near: float = 1.0, far: float = 1.0, **changes: Any) -> Record:
-    names = ("share_500", "found_500", "recall_at_5", "recall_at_10", "recall_at_20", "all_at_10", "mrr", "ndcg_10")
     given: dict[str, Any] = {
         "method": "any",
         "conversation": "c1",
         "question_id": f"q{number}",
         "category": "temporal",
         "gold": ("t1",),
-        **dict.fromkeys(names, near),
+        "share_500": near,
+        "found_500": near,
         "share_2000": far,
         "found_2000": far,
         "ranks": (1,),
+        "best_ranks": (1,),
+        "outdated_ranks": (),
+        "head": ("t1",),
+        "paraphrase_of": "",
         "context_tokens": 100 * number,
         "ms": float(number),
         "stages_ms": {"search": 0.5},
@@ -45,10 +51,9 @@ def test_a_row_is_the_mean_over_questions_in_percent() -> None:
     got = row("bm25_turns", [record(1, 1.0, 1.0), record(2, 0.5, 1.0), record(3, 0.0, 0.5, category="multi-hop")], 9.5)
     assert (got["method"], got["n"], got["ingest_s"]) == ("bm25_turns", 3, 9.5)
     assert (got["recall_500"], got["recall_2000"], got["context_tokens"]) == (50.0, 83.3, 200)
-    assert got["by_category"] == {
-        "temporal": {"n": 2, "share_500": 75.0, "share_2000": 100.0, "recall_500": 75.0, "recall_2000": 100.0},
-        "multi-hop": {"n": 1, "share_500": 0.0, "share_2000": 50.0, "recall_500": 0.0, "recall_2000": 50.0},
-    }
+    groups: Any = got["by_category"]
+    cells = {name: (cell["n"], cell["share_500"], cell["recall_2000"]) for name, cell in groups.items()}
+    assert cells == {"temporal": (2, 75.0, 100.0), "multi-hop": (1, 0.0, 50.0)}
     assert got["query_ms_p50"] == 2.0
     assert got["stages_ms_p50"] == {"search": 0.5}
 
@@ -58,15 +63,35 @@ def test_the_best_baseline_of_each_budget_is_compared_with() -> None:
     ours = [record(1, 1.0, 1.0), record(2, 0.8, 0.8, conversation="c2")]
     wide = [record(1, 0.2, 0.8), record(2, 0.2, 0.4, conversation="c2")]
     near = [record(1, 0.8, 0.5), record(2, 0.4, 0.5, conversation="c2")]
-    got = comparison(ours, {"wide": wide, "near": near, "unfinished": near[:1]}, 7)
+    got = comparison(ours, {"wide": wide, "near": near, "unfinished": near[:1]})
     assert (got["best_500"], got["best_2000"]) == ("near", "wide")
-    assert got["ratio_500"] == 1.5
+    assert got["ratio_500"] == {"wide": 4.5, "near": 1.5}
     # Of 0.4 missed on average, 0.1 is left.
     assert got["misses_saved_2000"] == 75.0
-    assert got["by_category_500"] == {
-        "all": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
-        "temporal": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
-    }
+    cell = differences(ours, near, 7)["share_500"]["temporal"]
+    assert cell == {
+        "n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "conversation_low": 20.0, "conversation_high": 40.0,
+        "changed": 2,
+    }  # fmt: skip
+
+
+def test_first_items_wrong_turns_paraphrases_and_confidence_are_figures_of_a_row() -> None:
+    """Given an answer first, one below a wrong turn, one not found and a question that nothing answers, then each figure
+    is of the questions that have it."""
+    records = [
+        record(1, ranks=(3, 1), best_ranks=(1,), outdated_ranks=(2,), confidence=0.9),
+        record(2, ranks=(2,), best_ranks=(2,), outdated_ranks=(1,), head=("t9",), paraphrase_of="q1", confidence=0.4),
+        record(3, 0.0, ranks=(None,), best_ranks=(None,), outdated_ranks=(None,), paraphrase_of="q1", confidence=0.4),
+        record(4, ranks=(), best_ranks=(), answerable=False, confidence=0.4, paraphrase_of="q9"),
+    ]
+    got = row("memforest", records, 0.0)
+    assert (got["n"], got["first"], got["third"], got["complete_500"]) == (3, 33.3, 66.7, 66.7)
+    assert (got["outdated_above"], got["same_first"], got["n_same_first"]) == (66.7, 50.0, 2)
+    assert (got["auc"], got["n_unanswerable"]) == (66.7, 1)
+    better = [replace(one, best_ranks=(1,) if one.answerable else ()) for one in records]
+    cells = differences(better, records, 7)
+    assert (cells["first"]["all"]["difference"], cells["outdated_above"]["temporal"]["difference"]) == (66.7, -66.7)
+    assert any(line.split()[:5] == ["first", "all", "3", "33.3", "100.0"] for line in table(records, better, 7))
 
 
 def test_the_interval_draws_conversations_and_repeats_with_the_seed() -> None:
@@ -106,12 +131,13 @@ def test_each_gold_turn_is_lost_at_the_first_stage_that_loses_it() -> None:
 
 
 def test_records_of_locked_questions_name_no_gold_turns(tmp_path: Path) -> None:
+    locked = replace(record(1), gold=(), head=(sha256(b"c1/t1").hexdigest(),))
     with RecordFile(tmp_path, MEASURED, resume=False, gold=False) as records:
         records.add(record(1))
-        assert records.of("any", ["q1"]) == [replace(record(1), gold=())]
+        assert records.of("any", ["q1"]) == [locked]
     with RecordFile(tmp_path, MEASURED, resume=True, gold=False) as records:
         assert records.has("any", "q1")
-    assert read_records(tmp_path) == [replace(record(1), gold=())]
+    assert read_records(tmp_path) == [locked]
 
 
 def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -144,7 +170,7 @@ def test_every_method_has_a_row_of_the_report_and_variants_a_table_of_their_own(
     with RecordFile(tmp_path, MEASURED, resume=False) as file:
         for method, found in found_by.items():
             for number in range(4):
-                lost_turns = {"losses": {"gold": 1}} if method == "memforest" else {}
+                lost_turns: Any = {"losses": {"gold": 1}} if method == "memforest" else {}
                 file.add(record(number, float(number < found), method=method, context_tokens=1_200, **lost_turns))
     text = markdown(measured(tmp_path))
     headline = text.split("## All questions\n\n")[1].split("\n\n## ")[0]
