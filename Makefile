@@ -57,7 +57,7 @@ integrations: export PYTHONDONTWRITEBYTECODE =
 integrations: $(INTEGRATIONS)/.installed $(CREWAI)/.installed  ## test agent frameworks and mem0's client by their real packages
 	$(INTEGRATIONS)/bin/python -m pytest --quiet tests/integrations
 
-QDRANT_RECALL := tests/integration/test_recall.py $(patsubst %,tests/integration/test_recall_%.py,answers exact models options related slots)
+QDRANT_RECALL := tests/integration/test_recall.py $(patsubst %,tests/integration/test_recall_%.py,answers exact models options slots)
 QDRANT_OPTIONS ?= --sizes 1000,10000 --forests 100 --questions 60
 qdrant: setup  ## test the index contract and recall, and measure recall, on the Qdrant server at URL; an empty one, it gets collections
 	@[ -n "$(URL)" ] || { echo "Say where the server is: make qdrant URL=http://localhost:6333" >&2; exit 1; }

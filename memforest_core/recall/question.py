@@ -3,59 +3,16 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.resources import files
 
 from memforest_core.domain.indexed import query_weights
-from memforest_core.domain.languages import ENGLISH as ENGLISH_CODE
-from memforest_core.domain.text import clean, normalize_name, terms, variants
+from memforest_core.domain.text import clean, normalize_name, variants
 from memforest_core.domain.words import ENGLISH, words_of
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import SparseVector
 from memforest_core.models.embedders import ENGLISH_ONLY
-
-ENGLISH_LIST = files("memforest_core.recall") / "related_english.txt"
-"""A line for each stem, in order: the stem, then its relatives with their cosines in hundredths, the nearest first."""
-MOST = 64
-"""Related terms of one question; the nearest of more."""
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
-def related_terms(question: str, own: Collection[str]) -> dict[str, float]:
-    """Terms that mean nearly what a question's ``own`` terms mean, with how near, a cosine of at least 0.5.
-
-    Only words that are written small bring others along: the relatives of a name are other people. English only.
-    """
-    if all(words.language != ENGLISH_CODE for words in words_of(question)):
-        return {}
-    small = {term for word in _LETTERS.findall(question) if word.islower() for term in terms(word, ENGLISH_CODE)}
-    found: dict[str, float] = {}
-    for stem in sorted(small.intersection(own)):
-        for other, cosine in _relatives(stem):
-            if other not in own:
-                found[other] = max(found.get(other, 0.0), cosine)
-    nearest = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST]
-    return dict(nearest)
-
-
-@lru_cache(maxsize=4_096)
-def _relatives(stem: str) -> tuple[tuple[str, float], ...]:
-    lines = _lines()
-    at = bisect_left(lines, stem + " ")
-    if at == len(lines) or not lines[at].startswith(stem + " "):
-        return ()
-    pairs = (pair.rpartition(":") for pair in lines[at].split(" ")[1:])
-    return tuple((other, int(hundredths) / 100) for other, _, hundredths in pairs)
-
-
-@lru_cache(maxsize=1)
-def _lines() -> list[str]:
-    return ENGLISH_LIST.read_text(encoding="utf-8").splitlines()
-
 
 MAX_QUESTION_CHARS = 8_192
 MAX_NAME_WORDS = 4

@@ -14,19 +14,18 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, SessionId, TenantId, TreeKind
-from memforest_core.domain.indexed import term_index
 from memforest_core.domain.people import People, found_in
 from memforest_core.domain.question_time import named_period
 from memforest_core.domain.scoring import coverage, fused
-from memforest_core.domain.temporal_question import Order, answering_terms, order_of
+from memforest_core.domain.temporal_question import Order, order_of
 from memforest_core.domain.text import terms
-from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, SparseVector, VectorIndex
+from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.browse import browse
 from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, Scope, read_candidates, shortlist
 from memforest_core.recall.index_search import IndexSearch, best_of_words
 from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, Planner
-from memforest_core.recall.question import Question, related_terms
+from memforest_core.recall.question import Question
 from memforest_core.recall.records import FactText, Link, SaidTurn, TextsById, TreeRoot
 from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
 from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
@@ -199,8 +198,7 @@ class Retriever:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in request.trees))
-        words = expanded(request.question, self.settings.weights["wording"], self.settings.weights["related"])
-        return IndexSearch(self.index, everything, dense, words, cells, trees)
+        return IndexSearch(self.index, everything, dense, request.question.sparse(), cells, trees)
 
     def _limits(self, request: Request, bounds: Bounds) -> Mapping[PointKind, int]:
         """Flat hits per signal: at least as many as evidence items wanted.
@@ -328,23 +326,6 @@ def named_keys(question: Question, people: People) -> list[str]:
     named += [one.person for one in found_in(question.text, people)]
     known = [key for person in named if person is not None for key in sorted(person.keys)]
     return list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
-
-
-def expanded(question: Question, wording: float, related: float) -> SparseVector:
-    """The question's terms; with ``wording`` the usual words of statements of the state it is about; with ``related``
-    times how near each is those that mean nearly the same."""
-    own = question.sparse()
-    weights = dict(zip(own.indices, own.values, strict=True))
-    answering = answering_terms(question.terms, question.spoken) - question.terms if wording > 0 else frozenset()
-    for term in answering:
-        weights.setdefault(term_index(term), wording)
-    near = related_terms(question.text, question.terms) if related > 0 else {}
-    added: dict[int, float] = {}
-    for term, cosine in near.items():
-        if (index := term_index(term)) not in weights:
-            added.setdefault(index, related * cosine)
-    ordered = sorted((weights | added).items())
-    return SparseVector(tuple(index for index, _ in ordered), tuple(value for _, value in ordered))
 
 
 def _seconds(between: Range) -> tuple[float, float] | None:

@@ -85,11 +85,6 @@ def _token_vectors(ordinal: int, cell: CellTokens) -> Packed:
     return turns[turn] if 0 <= turn < len(turns) and len(turns[turn]) else np.concatenate([date, *turns])
 
 
-LEAST = 0.2
-"""Part of their weight that words always have, however little of the question the best hit has."""
-ENOUGH_WORDS = 0.5
-"""Words count less where the best hit has a smaller share of the question's words than this, in a recall without a chat
-model and with an embedding model that knows the language of the question."""
 CODES_READ = 120
 """The best candidates whose turns are searched for codes: what has a rare word is far ahead by its words already."""
 
@@ -109,21 +104,14 @@ class Pool:
 
 
 def score(
-    store: RecallStore,
-    pool: Pool,
-    question: Question,
-    weights: Weights,
-    enough: float,
-    tokens: tuple[str, Unit] | None,
-    clock: Clock,
+    store: RecallStore, pool: Pool, question: Question, weights: Weights, tokens: tuple[str, Unit] | None, clock: Clock
 ) -> Table:
     """The table of all candidates: signals vote, then stages lift.
 
-    ``tokens`` are the name of the embedding model and the question's token vectors, if the model gives them; ``enough``
-    is the part of the question's words from which on words have all their weight.
+    ``tokens`` are the name of the embedding model and the question's token vectors, if the model gives them.
     """
     with clock.stage("score"):
-        table = vote(pool, question, weights, enough)
+        table = vote(pool, question, weights)
     if tokens is not None and weights["tokens"] > 0:
         with clock.stage("tokens"):
             _lift_tokens(store, table, pool, weights["tokens"], *tokens)
@@ -176,7 +164,7 @@ def lift_recent(table: Table, weight: float, asked_at: datetime, half_life_days:
     table.add("recency", weight * table.score * np.exp2(-days / half_life_days))
 
 
-def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Table:
+def vote(pool: Pool, question: Question, weights: Weights) -> Table:
     """The table with the columns of all signals that vote. One forest alone is scored as if there were no others."""
     cells, facts, nodes = _united(pool, question)
     table = Table()
@@ -185,24 +173,10 @@ def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> Tab
     for item in pool.items:
         in_time = pool.bounds.about != ALWAYS and touches(item.spans, pool.bounds.about)
         table.append(-1, (item.id, 0, 0), item.id, (item.id,), in_time=in_time)
-    votes = Votes(table, cells, facts, nodes, weights_for(pool.scopes, question, weights, enough))
+    votes = Votes(table, cells, facts, nodes, weights)
     for name, signal in SIGNALS.items():
         table.add(name, signal(table, votes))
     return table
-
-
-def weights_for(scopes: Sequence[Scope], question: Question, weights: Weights, enough: float) -> Weights:
-    """The weights for a question.
-
-    Words have all of their weight where the best hit by words has the part ``enough`` of the question's words, less
-    where it has less: every list is divided by its best, so that one word in common would otherwise count as much as
-    all of them.
-    """
-    parts = [scope.held(question) for scope in scopes if scope.texts]
-    parts += [best for scope in scopes if (best := max(scope.outside_cells.values(), default=0.0)) > 0.0]
-    if not parts or enough <= 0.0:
-        return weights
-    return {**weights, "lexical": weights["lexical"] * min(1.0, max(LEAST, max(parts) / enough))}
 
 
 def _united(pool: Pool, question: Question) -> tuple[Scores, Scores, Scores]:

@@ -37,7 +37,7 @@ from memforest_core.recall.request import (
 )
 from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.score import ENOUGH_WORDS, Pool, lift_recent, score
+from memforest_core.recall.score import Pool, lift_recent, score
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visit_counter import VisitCounter, returned
@@ -162,11 +162,11 @@ class RecallService:
         with self._slot(request, clock):
             self._retrieve(scopes, request, dense, planner, clock)
             pool = self._pool(scopes, request, searching, zone, clock, degraded)
-            tokens = None if embedded is None or embedded.tokens is None else unpack(embedded.tokens[0].packed)
-            named = None if tokens is None else (self.embedder.model, tokens)
-            table = score(
-                self.store, pool, request.question, self.settings.weights, self._enough(request), named, clock
-            )
+            named = None
+            # Token vectors of a language that the model does not know only add noise.
+            if embedded is not None and embedded.tokens is not None and request.question.known_to(self.embedder.model):
+                named = self.embedder.model, unpack(embedded.tokens[0].packed)
+            table = score(self.store, pool, request.question, self.settings.weights, named, clock)
             if len(table) and (weight := self.settings.weights["recency"]) > 0:
                 lift_recent(table, weight, request.timestamp(zone), self.settings.half_life_days)
             evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
@@ -266,12 +266,6 @@ class RecallService:
             items, missing = self._known_sources.items(searching, bounds, request.metadata, zone)
         degraded += missing
         return Pool(scopes, items, bounds)
-
-    def _enough(self, request: Request) -> float:
-        # With a chat model it was not measured: its sentences share more words with questions, and the questions of
-        # its plans have words of their own. Where vectors mean little, words are all there is.
-        less = self.chat is None and request.question.known_to(self.embedder.model)
-        return ENOUGH_WORDS if less else 0.0
 
     def _note_visits(self, scopes: Sequence[Scope], evidence: Sequence[Evidence]) -> None:
         """Count what is returned, forest by forest."""

@@ -520,7 +520,7 @@ class CalendarSettings(Group):
 
 
 WEIGHTS: dict[str, float] = {
-    "lexical": 1.0,
+    "lexical": 0.7,
     "dense": 1.3,
     "cell": 0.5,
     "fact": 1.0,
@@ -529,8 +529,6 @@ WEIGHTS: dict[str, float] = {
     "next_but_one": 0.2,
     "answer": 0.15,
     "speaker": 0.3,
-    "wording": 0.65,
-    "related": 0.5,
     "tokens": 0.15,
     "series": 1.0,
     "current": 1.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memforest_core.domain.scoring import Weights
 from memforest_core.settings import WEIGHTS
 
-PLAIN: Weights = {**WEIGHTS, "dense": 1.0}
+PLAIN: Weights = {**WEIGHTS, "lexical": 1.0, "dense": 1.0}
 """Words and vectors count alike, so that sums can be done in the head."""
 
 

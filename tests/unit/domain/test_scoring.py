@@ -30,6 +30,7 @@ class TestScaled:
 class TestFloor:
     def test_a_model_that_puts_strangers_near_zero_has_none(self) -> None:
         assert floor_of([0.6, 0.5, *[0.1] * 50]) == 0.0
+        assert floor_of([0.6, 0.5, *[0.4] * 50]) == 0.0
 
     def test_in_a_narrow_band_the_median_gets_half(self) -> None:
         """Given cosines from 0.8 to 0.9, when they are scaled above the floor, then the median has half of the best."""

@@ -53,15 +53,6 @@ def world() -> World:
     return made
 
 
-def test_words_keep_their_weight_where_the_model_does_not_know_the_language(world: World) -> None:
-    scores = {}
-    for model in ("all-minilm-l6-v2-int8", "multilingual-e5-small-4bit"):
-        world.embedder.model = model
-        [best, *_] = world.recall("Wo wohnt Bob jetzt gerade mit seiner Familie?").evidence
-        scores[model] = best.score
-    assert scores["all-minilm-l6-v2-int8"] > scores["multilingual-e5-small-4bit"]
-
-
 class TestWhatComesBack:
     def test_the_best_come_first_and_at_most_k(self, world: World) -> None:
         result = world.recall(k=3)
