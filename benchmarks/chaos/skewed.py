@@ -1,6 +1,6 @@
 """Runs the ``memforest`` command in a process whose clock is wrong: ``python -m benchmarks.chaos.skewed SECONDS ...``.
 
-The wall clock of Python code is moved (``time.time``, ``time.time_ns``, ``datetime.now``, ``utcnow``, ``date.today``)
+The wall clock of Python code is moved (``time.time``, ``time.time_ns``, ``datetime.now``, ``utcnow``)
 before anything else is imported; monotonic clocks, the database's and the kernel's stay right, as they do between
 machines that disagree.
 """
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 _real_datetime = clock.datetime
-_real_date = clock.date
 
 
 class _LikeReal(type):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks.eval import languages, lives, locomo, longmemeval
+from benchmarks.eval import lives, locomo, longmemeval
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
 from benchmarks.eval.baseline_rows import BASELINES
 from benchmarks.eval.baselines import DEPTH
@@ -33,14 +33,15 @@ from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
-LANGUAGES = "languages"
 OWN = Path(__file__).parent / "data" / "own.json"
 DOCUMENTS = OWN.with_name("documents.json")
 LOCKED = "-locked"
 """Ends the names of the halves that give figures only."""
 LIVES = {"lives": lives.LIVES, "talk": lives.TALK, "talk-languages": lives.TALK_LANGUAGES}
-LIVES |= {f"{name}{LOCKED}": path.with_suffix(".locked") for name, path in LIVES.items()}
-SHIPPED = {"own": OWN, "documents": DOCUMENTS, **LIVES, LANGUAGES: languages.DATA}
+LIVES |= {"languages": lives.LANGUAGES} | {
+    f"{name}{LOCKED}": path.with_suffix(".locked") for name, path in LIVES.items()
+}
+SHIPPED = {"own": OWN, "documents": DOCUMENTS, **LIVES}
 """Data sets whose file is part of this repository."""
 MEASURED = (
     "share: percent of the text of a question's gold turns that is in the best 500 and 2,000 tokens of delivered text,"
@@ -72,18 +73,10 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
     made.add_argument("--out", type=Path, help="write records.jsonl, run.json and result.json here")
     made.add_argument("--resume", action="store_true", help="go on with the records in --out")
-    made.add_argument(
-        "--again", dest="repeated", default="", help="with --resume: rows, separated by commas, to measure once more"
-    )
+    made.add_argument("--again", dest="repeated", default="", help="with --resume: rows to measure once more")
     made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
     made.add_argument("--variants", choices=GROUPS, default="none", help="rows beside memforest itself (default: none)")
-    made.add_argument(
-        "--answers",
-        type=int,
-        default=0,
-        metavar="N",
-        help="let a chat model answer N times and judge: answers.csv in --out",
-    )
+    made.add_argument("--answers", type=int, default=0, metavar="N", help="let a chat model answer N times and judge")
     made.add_argument("--jobs", type=int, default=1, metavar="N", help="ask in N processes: nothing is timed then")
     made.add_argument("--limit", type=int, help="questions of each conversation")
     made.add_argument("--conversations", type=int, help="how many conversations")
@@ -92,15 +85,13 @@ def options() -> argparse.ArgumentParser:
 
 def load(arguments: argparse.Namespace) -> Dataset:
     """The data set that the command line names. Raises WrongFile."""
-    if arguments.dataset in (*LIVES, LANGUAGES) and arguments.path is not None:
+    if arguments.dataset in LIVES and arguments.path is not None:
         raise WrongFile(f"Leave out --path: {arguments.dataset} brings its own file.")
     if arguments.dataset in ("own", "documents"):
         data = locomo.load(arguments.path or SHIPPED[arguments.dataset])
     elif arguments.dataset in LIVES:
         path = LIVES[arguments.dataset]
         data = lives.load(path.with_suffix(".json"), path if arguments.dataset.endswith(LOCKED) else None)
-    elif arguments.dataset == LANGUAGES:
-        data = languages.conversations()
     elif arguments.path is None:
         raise WrongFile(f"Give the file of {arguments.dataset} with --path: it is not part of this repository.")
     elif arguments.dataset == "locomo":

@@ -12,7 +12,6 @@ SEARCHES = {
     "bm25_turns": (Search.BM25, Cut.TURNS),
     "bm25_cells": (Search.BM25, Cut.CELLS),
     "bm25_chunks": (Search.BM25, Cut.CHUNKS),
-    "bm25_chunks_neighbours": (Search.BM25_NEIGHBOURS, Cut.CHUNKS),
     "hybrid_chunks": (Search.HYBRID, Cut.CHUNKS),
     "dense_turns": (Search.DENSE, Cut.TURNS),
     "hybrid_turns": (Search.HYBRID, Cut.TURNS),

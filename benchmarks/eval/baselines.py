@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, assert_never
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.eval.corpora import Corpora, Corpus, Cut
 from benchmarks.eval.dataset import Conversation, Question
 from benchmarks.eval.measuring import Item
-from benchmarks.eval.searching import Order, best, by_best, cosine, fused, similarities, widened
+from benchmarks.eval.searching import Order, best, by_best, cosine, fused, similarities
 
 DEPTH = 200
 """Items that every method puts in order: more than 2,000 tokens hold."""
@@ -27,7 +27,6 @@ class Answered:
     items: Sequence[Item]
     ms: float | None
     """Of the query that gave these items; None where it was not timed."""
-    stages_ms: dict[str, float] = field(default_factory=dict)
     degraded: tuple[str, ...] = ()
     k_ms: float | None = None
     """Of a query for the configured number of items; None where a method has no such number."""
@@ -54,30 +53,21 @@ class Clock:
     def __init__(self, corpora: Corpora) -> None:
         self._corpora = corpora
         self._started = time.perf_counter()
-        self._stages: dict[str, float] = {}
 
     def embed(self, question: Question) -> NDArray[np.float32]:
         """The question's vector, shape (d,)."""
-        vector = self._corpora.embed(question.text)
-        self._stages["embed"] = self._ms()
-        return vector
+        return self._corpora.embed(question.text)
 
     def answered(self, corpus: Corpus, order: Order) -> Answered:
         """What these texts deliver."""
         quotes = corpus.quotes(order)
-        total = self._ms()
-        return Answered(quotes, total, self._stages | {"search": total - self._stages.get("embed", 0.0)})
-
-    def _ms(self) -> float:
-        return (time.perf_counter() - self._started) * 1_000.0
+        return Answered(quotes, (time.perf_counter() - self._started) * 1_000.0)
 
 
 class Search(StrEnum):
     """How texts are ordered."""
 
     BM25 = "bm25"
-    BM25_NEIGHBOURS = "bm25_neighbours"
-    """BM25; each hit is followed by the texts before and after it in its session."""
     DENSE = "dense"
     HYBRID = "hybrid"
     """Reciprocal rank fusion of BM25 and dense."""
@@ -108,8 +98,6 @@ class Baseline:
         match self.search:
             case Search.BM25:
                 return corpus.bm25.search(question.text, DEPTH)
-            case Search.BM25_NEIGHBOURS:
-                return widened(corpus.bm25.search(question.text, DEPTH), corpus.sessions, DEPTH)
             case Search.DENSE:
                 return cosine(corpus.vectors, clock.embed(question), DEPTH)
             case Search.HYBRID:

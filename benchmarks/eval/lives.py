@@ -19,6 +19,8 @@ from typing import Any
 from benchmarks.eval.dataset import Conversation, Dataset, Question, Session, Turn, WrongFile, checked, read_json
 
 LIVES = Path(__file__).parent / "data" / "lives.json"
+LANGUAGES = LIVES.with_name("languages.json")
+"""One conversation and its questions in four languages; all are open."""
 TALK, TALK_LANGUAGES = LIVES.with_name("talk.json"), LIVES.with_name("talk-languages.json")
 LOCKED = LIVES.with_suffix(".locked")
 """One line that says what it is, then zlib and base64 of questions by the id of their life."""
@@ -41,7 +43,7 @@ def load(path: Path = LIVES, locked: Path | None = None) -> Dataset:
     raw = read_json(path)
     if not isinstance(raw, dict) or not isinstance(raw.get("lives"), list):
         raise WrongFile(f"{path} is not in the format of the lives: an object with lives.")
-    hidden = None if locked is None else _unlocked(locked)
+    hidden = None if locked is None else unlocked(locked)
     try:
         return checked(
             path, [_life(one, one["questions"] if hidden is None else hidden[one["id"]]) for one in raw["lives"]]
@@ -51,8 +53,8 @@ def load(path: Path = LIVES, locked: Path | None = None) -> Dataset:
         raise WrongFile(f"{locked or path} is not in the format of the lives ({type(error).__name__}).") from None
 
 
-def _unlocked(path: Path) -> Mapping[str, Any]:
-    """Locked questions by the id of their life. Raises WrongFile."""
+def unlocked(path: Path) -> Mapping[str, Any]:
+    """What a locked file holds, such as questions by the id of their life. Raises WrongFile."""
     try:
         _, _, body = path.read_text(encoding="ascii").partition("\n")
         found: Any = json.loads(zlib.decompress(base64.b64decode(body)))

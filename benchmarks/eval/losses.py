@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,15 +19,13 @@ DEEP = 1_000
 
 STORED = sa.text(
     """
-    SELECT t.external_id,
-           EXISTS (SELECT 1 FROM memforest.cell c WHERE c.tenant_id = t.tenant_id AND c.session_id = t.session_id
-                      AND t.ordinal BETWEEN c.first_turn AND c.last_turn) AS in_cell,
-           EXISTS (SELECT 1 FROM memforest.occurrence o WHERE o.tenant_id = t.tenant_id
-                      AND o.session_id = t.session_id AND t.ordinal = ANY(o.turn_ordinals)) AS in_fact
+    SELECT t.external_id
       FROM memforest.turn t
       JOIN memforest.session s ON s.tenant_id = t.tenant_id AND s.session_id = t.session_id
       JOIN memforest.forest r ON r.tenant_id = s.tenant_id AND r.forest_id = s.forest_id
      WHERE t.tenant_id = :t AND r.owner = :owner
+       AND EXISTS (SELECT 1 FROM memforest.cell c WHERE c.tenant_id = t.tenant_id AND c.session_id = t.session_id
+                      AND t.ordinal BETWEEN c.first_turn AND c.last_turn)
     """
 )
 
@@ -46,29 +44,14 @@ class Loss(StrEnum):
 
 
 GOLD = "gold"
-NO_FACT = "no_fact"
 CUT_500 = "cut_500"
-REWORDED = "reworded"
-"""Further counts of a record: all gold turns; those that no fact was made of; those that 2,000 tokens hold and 500 do
-not; and of those cut, the ones that a delivered piece points to in other words."""
+"""Further counts of a record: all gold turns, and those that 2,000 tokens hold and 500 do not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Ids of one conversation's turns that the memory holds."""
-
-    in_cell: frozenset[str]
-    in_fact: frozenset[str]
-
-
-def stored(engine: sa.Engine, tenant: TenantId, owner: str) -> Stored:
-    """Which turns of an owner are in a cell, and which a fact was made of."""
+def stored(engine: sa.Engine, tenant: TenantId, owner: str) -> frozenset[str]:
+    """Ids of an owner's turns that are in a cell."""
     with tenant_transaction(engine, tenant) as connection:
-        rows = connection.execute(STORED, {"t": tenant, "owner": owner}).all()
-    return Stored(
-        frozenset(row.external_id for row in rows if row.in_cell),
-        frozenset(row.external_id for row in rows if row.in_fact),
-    )
+        return frozenset(connection.execute(STORED, {"t": tenant, "owner": owner}).scalars())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +63,20 @@ class Outcome:
     found_2000: Sequence[bool]
     items: Sequence[Item]
     """The first 200 items."""
-    fitting: Sequence[Item]
-    """Those within 2,000 tokens."""
 
 
-def lost(outcome: Outcome, held: Stored, deeper: Callable[[], Sequence[Item]]) -> dict[str, int]:
+def lost(outcome: Outcome, held: Collection[str], deeper: Callable[[], Sequence[Item]]) -> dict[str, int]:
     """How many gold turns each stage lost; ``deeper`` gives 1,000 items, and is called only when they decide."""
     counts: Counter[str] = Counter({GOLD: len(outcome.gold)})
-    quoted, shown = _turns(outcome.items), _turns(outcome.fitting)
+    quoted = _turns(outcome.items)
     deep: frozenset[str] | None = None
     for turn, near, far in zip(outcome.gold, outcome.found_500, outcome.found_2000, strict=True):
-        counts[NO_FACT] += turn not in held.in_fact
         if far:
             counts[CUT_500] += not near
-        elif turn not in held.in_cell:
+        elif turn not in held:
             counts[Loss.NOT_STORED] += 1
         elif turn in quoted:
             counts[Loss.CUT_2000] += 1
-            counts[REWORDED] += turn in shown
         else:
             deep = _turns(deeper()) if deep is None else deep
             counts[Loss.BELOW_200 if turn in deep else Loss.NOT_RECALLED] += 1
@@ -120,9 +99,7 @@ def loss_table(records: Sequence[Record]) -> Mapping[str, object]:
     missing = sum(total[stage] for stage in Loss)
     return {
         "gold_turns": gold,
-        NO_FACT: round(100 * total[NO_FACT] / gold, 1),
         **stages,
-        REWORDED: round(100 * total[REWORDED] / gold, 1),
         CUT_500: round(100 * total[CUT_500] / gold, 1),
         "found_500": round(100 * (gold - missing - total[CUT_500]) / gold, 1),
         "found_2000": round(100 * (gold - missing) / gold, 1),

@@ -44,8 +44,7 @@ class Peer:
             _tell(system, sessions(conversation.id, corpus))
             self._described.add(conversation.id)
         texts, seconds = system.recall(conversation.id, question.text, DEPTH)
-        ms = seconds * 1_000.0
-        return Answered(corpus.quotes(positions(texts, corpus)), ms, {"search": ms})
+        return Answered(corpus.quotes(positions(texts, corpus)), seconds * 1_000.0)
 
     def _start(self) -> System:
         self._system = self._stack.enter_context(self._opened())

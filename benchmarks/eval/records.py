@@ -58,7 +58,6 @@ class Record:
     timed, because results of earlier questions were cached."""
     k_ms: float | None = None
     """Wall time of a query for the configured number of items; None where a method has no such number."""
-    stages_ms: Mapping[str, float] = field(default_factory=dict)
     losses: Mapping[str, int] = field(default_factory=dict)
     """How many gold turns each stage lost, by ``losses.Loss``; only for the row ``memforest``, else empty."""
     degraded: tuple[str, ...] = ()
@@ -89,9 +88,10 @@ def parsed(line: str) -> Record:
         raw: Any = json.loads(line)
     except ValueError:
         raise WrongRun(f"This line is no record: {line[:60]!r}.") from None
-    if not isinstance(raw, dict) or set(raw) != _SHAPE:
+    if not isinstance(raw, dict) or not set(raw) >= _SHAPE:
         raise WrongRun("The records are of another version: give an empty directory with --out.")
-    return Record(**raw | {name: tuple(raw[name]) for name in _TUPLES})
+    given: dict[str, Any] = {name: tuple(raw[name]) if name in _TUPLES else raw[name] for name in _SHAPE}
+    return Record(**given)
 
 
 def read_records(directory: Path) -> list[Record]:

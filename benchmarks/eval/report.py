@@ -24,18 +24,7 @@ from benchmarks.harness import Row, say
 
 MAX_CONVERSATIONS = 12
 """With more, a table by conversation says nothing."""
-MEASURED = (
-    "dataset",
-    "file",
-    "transform",
-    "limit",
-    "conversations",
-    "seed",
-    "jobs",
-    "chat_model",
-    "embedding_model",
-    "mode",
-)
+MEASURED = ("dataset", "file", "transform", "limit", "conversations", "seed", "jobs", "chat_model", "embedding_model")
 MEASURES = {
     "share_500": "share, 500 tokens",
     "share_2000": "share, 2,000 tokens",
@@ -62,13 +51,7 @@ MEASURES = {
 }
 SPLIT = {
     "Share within 500 / 2,000 tokens.": ("share_500", "share_2000"),
-    "First / first three / outdated above / same first / complete within 2,000 tokens.": (
-        "first",
-        "third",
-        "outdated_above",
-        "same_first",
-        "complete_2000",
-    ),
+    "First / first three / outdated above / same first / complete within 2,000 tokens.": COMPARED[2:],
 }
 """The tables by group: what is in a cell, and the measures."""
 LOSSES = {
@@ -76,9 +59,7 @@ LOSSES = {
     "not_recalled": "recall: not among 1,000 candidates",
     "below_200": "ranking: a candidate, below the first 200 pieces",
     "cut_2000": "budget: among the first 200 pieces, cut by 2,000 tokens",
-    "reworded": "  of these delivered in other words",
     "cut_500": "budget: within 2,000 tokens, cut by 500",
-    "no_fact": "(extraction: no fact was made of the turn)",
     "found_2000": "found within 2,000 tokens",
     "found_500": "found within 500 tokens",
 }
@@ -138,7 +119,6 @@ def markdown(found: Measured) -> str:
         ("Against each baseline", _against(found)),
         ("What each part adds", _ablation(found)),
         ("Where the evidence is lost", _losses(found)),
-        ("Time by stage", _stages(found)),
         ("Answers", _answers(found)),
     )
     return (
@@ -271,27 +251,6 @@ def _losses(found: Measured) -> str:
         f"Percent of the {described['gold_turns']} gold turns, for {MEMFOREST}; each is found or lost as a whole.\n\n"
         + grid(["stage", "%"], lines)
     )
-
-
-def _stages(found: Measured) -> str:
-    rows = [one for one in found.rows if one["query_ms_p50"] is not None]
-    if not rows:
-        return "Nothing was timed: times come from a run with one process."
-    parts = [_stage_times(one) for one in rows]
-    stages = list(dict.fromkeys(stage for part in parts for stage in part))
-    lines = [
-        [one["method"], *(part.get(stage) for stage in stages), one["query_ms_p50"], one["query_ms_p95"]]
-        for one, part in zip(rows, parts, strict=True)
-    ]
-    return (
-        "Milliseconds, p50, of the query whose items are measured; rows that were not timed are left out.\n\n"
-        + grid(["method", *stages, "whole query", "p95"], lines)
-    )
-
-
-def _stage_times(one: Row) -> Mapping[str, object]:
-    times = one["stages_ms_p50"]
-    return times if isinstance(times, dict) else {}
 
 
 def _answers(found: Measured) -> str:

@@ -19,14 +19,15 @@ from benchmarks.eval.baselines import Answered, Method
 from benchmarks.eval.blending import Convex
 from benchmarks.eval.corpora import Corpora, Searched, facts_of
 from benchmarks.eval.dataset import Conversation, Dataset, Question
-from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
-from benchmarks.eval.measuring import BUDGETS, Item, count_tokens, delivered, found, fractions, mean, packed, ranked
+from benchmarks.eval.losses import DEEP, Outcome, lost, stored
+from benchmarks.eval.measuring import BUDGETS, count_tokens, delivered, found, fractions, mean, ranked
 from benchmarks.eval.peer_rows import Peer
 from benchmarks.eval.records import Record, RecordFile
 from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
 from benchmarks.harness import say
 from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.client.services.service import Services, open_services
+from memforest_core.domain.delivery import deliver
 from memforest_core.domain.ids import TenantId
 from memforest_core.settings import OFFLINE, Settings
 
@@ -68,7 +69,7 @@ class Run:
     services: Services
     data: Dataset
     methods: Sequence[Method]
-    _held: dict[str, Stored] = field(default_factory=dict)
+    _held: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, services: Services, data: Dataset, wanted: Sequence[str], *, timed: bool = True) -> Run:
@@ -181,10 +182,9 @@ class Run:
             outdated_ranks=ranked(question.outdated, items),
             head=items[0].turn_ids if items else (),
             paraphrase_of=question.paraphrase_of,
-            context_tokens=_tokens(items[:FIRST]),
+            context_tokens=count_tokens(deliver(items[:FIRST])),
             ms=None if answered.ms is None else round(answered.ms, 3),
             k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
-            stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
             losses=self._lost(method, conversation, question, answered, near, far),
             degraded=answered.degraded,
             confidence=answered.confidence,
@@ -206,7 +206,7 @@ class Run:
         owner, items = conversation.id, answered.items
         if owner not in self._held:
             self._held[owner] = stored(self.services.engine, TenantId(self.services.settings.tenant), owner)
-        outcome = Outcome(question.gold, near, far, items, packed(items, 2_000, count_tokens))
+        outcome = Outcome(question.gold, near, far, items)
         return lost(outcome, self._held[owner], lambda: method.recall(conversation, question, DEEP).evidence)
 
 
@@ -224,13 +224,7 @@ def _begin(settings: Settings, data: Dataset, wanted: Sequence[str]) -> None:
 
 def _requested(task: Task) -> list[Record]:
     # Also of baselines, whose times are of a busy machine too.
-    return [replace(record, ms=None, k_ms=None, stages_ms={}) for record in _here[0].requested(task)]
-
-
-def _tokens(items: Sequence[Item]) -> int:
-    """Tokens of the delivered text of some items, headers included."""
-    groups = {(item.session_id, item.time_label) for item in items}
-    return sum(count_tokens(item.text) for item in items) + sum(count_tokens(f"[{label}]") for _, label in groups)
+    return [replace(record, ms=None, k_ms=None) for record in _here[0].requested(task)]
 
 
 def _corpora(services: Services) -> Corpora:

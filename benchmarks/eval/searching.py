@@ -82,16 +82,6 @@ def fused(orders: Sequence[Order], limit: int) -> Order:
     return sorted(scores, key=lambda position: (-scores[position], position))[:limit]
 
 
-def widened(order: Order, groups: Sequence[str], limit: int) -> Order:
-    """Each text followed by the one before and the one after it in its group, each text once."""
-    found: dict[int, None] = {}
-    for position in order:
-        concurrent = (position - 1, position + 1)
-        near = [other for other in concurrent if 0 <= other < len(groups) and groups[other] == groups[position]]
-        found |= dict.fromkeys([position, *near])
-    return list(found)[:limit]
-
-
 def by_best(scores: Scores) -> Scores:
     """Scores over the best of them; as they are when none is above 0."""
     top = scores.max(initial=0.0)

@@ -5,15 +5,14 @@ Half of the labels are open; nobody reads the locked half by accident, and a run
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.eval.lives import unlocked
 from benchmarks.harness import Row
 
 DATA = Path(__file__).parent / "data" / "states.json"
@@ -34,8 +33,7 @@ def read(locked: bool) -> Any:
     """The items and pairs of the open or of the locked half."""
     if not locked:
         return json.loads(DATA.read_text(encoding="utf-8"))
-    _, _, body = LOCKED.read_text(encoding="ascii").partition("\n")
-    return json.loads(zlib.decompress(base64.b64decode(body)))
+    return unlocked(LOCKED)
 
 
 @dataclass(frozen=True, slots=True)

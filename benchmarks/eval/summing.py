@@ -53,7 +53,7 @@ MEASURES: Mapping[str, Callable[[Record], float | None]] = {
 """A question's figure by its record; None where it has none."""
 SAME_FIRST = "same_first"
 """The figure of a pair: whether the first items of a question and of its paraphrase quote a turn in common."""
-COMPARED = ("share_500", "share_2000", "complete_2000", "first", "third", "outdated_above", SAME_FIRST)
+COMPARED = ("share_500", "share_2000", "first", "third", "outdated_above", SAME_FIRST, "complete_2000")
 """What two rows are compared by."""
 
 
@@ -81,7 +81,6 @@ def figures(records: Sequence[Record]) -> Row:
 
 def row(method: str, records: Sequence[Record], ingest_s: float) -> Row:
     """One method's figures: percentages are means over questions of each question's figure."""
-    stages = sorted({stage for record in records for stage in record.stages_ms})
     whole = [record.ms for record in records if record.ms is not None]
     of_k = [record.k_ms for record in records if record.k_ms is not None]
     answerable = [record for record in records if record.answerable]
@@ -97,9 +96,6 @@ def row(method: str, records: Sequence[Record], ingest_s: float) -> Row:
         "query_ms_p95": _time(whole, 0.95),
         "query_k_ms_p50": _time(of_k, 0.5),
         "query_k_ms_p95": _time(of_k, 0.95),
-        "stages_ms_p50": {
-            stage: round(quantile([record.stages_ms.get(stage, 0.0) for record in records], 0.5), 2) for stage in stages
-        },
         "degraded": sum(bool(record.degraded) for record in records),
         "ingest_s": ingest_s,
     }

@@ -35,14 +35,6 @@ class Verdict(StrEnum):
     """No answer or no verdict came: it counts neither for nor against the method."""
 
 
-_READ = {
-    **dict.fromkeys(("correct", "1", "1.0", "true", "yes"), Verdict.CORRECT),
-    **dict.fromkeys(("wrong", "incorrect", "0", "0.0", "false", "no"), Verdict.WRONG),
-    **dict.fromkeys(("failed", "error", "none", "nan", "null"), Verdict.FAILED),
-}
-"""How verdicts are spelled in such files; case does not matter."""
-
-
 class WrongTable(Exception):
     """The file is no such table; the message is one sentence."""
 
@@ -161,10 +153,9 @@ def _row(raw: Mapping[str, str], numbers: Sequence[int], where: str) -> Judged:
         if not answer and not verdict:
             continue
         # An answer that nobody judged is not a wrong one.
-        read_as = _READ.get(verdict) if verdict else Verdict.FAILED
-        if read_as is None:
+        if verdict and verdict not in set(Verdict):
             raise WrongTable(f"{where}: judge_{number} is {verdict!r:.30}, not correct, wrong or failed.")
-        samples.append(Sample(answer, read_as))
+        samples.append(Sample(answer, Verdict(verdict or Verdict.FAILED)))
     return Judged(
         raw["method"],
         raw["model_size"],

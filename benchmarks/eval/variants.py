@@ -78,10 +78,10 @@ class Recalling:
         """
         if not self.timed:
             result = self.recall(conversation, question, DEPTH)
-            return Answered(result.evidence, None, {}, result.degraded, confidence=confidence(result))
+            return Answered(result.evidence, None, result.degraded, confidence=confidence(result))
         result, ms = self._timed(conversation, question, DEPTH)
         k_ms = self._timed(conversation, question, None)[1]
-        return Answered(result.evidence, ms, dict(result.timings_ms), result.degraded, k_ms, confidence(result))
+        return Answered(result.evidence, ms, result.degraded, k_ms, confidence(result))
 
     def _timed(self, conversation: Conversation, question: Question, k: int | None) -> tuple[RecallResult, float]:
         started = time.perf_counter()

@@ -80,7 +80,6 @@ def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
         assert row["context_tokens"] > 0
         timed = row["method"] != "memforest:no-dense"
         assert 0 < row["query_ms_p50"] <= row["query_ms_p95"] if timed else row["query_ms_p50"] is None
-        assert bool(row["stages_ms_p50"]) == timed
         assert (row["query_k_ms_p50"] is not None) == (row["method"] in {"memforest", "memforest:flat"})
         assert row["ours"] == (row["method"].startswith("memforest") or row["method"] == "flat_facts")
         assert row["ingest_s"] > 0

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.eval import lives
 from benchmarks.eval.ingesting import payload
-from benchmarks.eval.languages import LANGUAGES, conversations
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
 FIRST = 5
 OTHERS = ("de", "es", "zh")
-GIVEN = {language: one for language, one in zip(LANGUAGES, conversations(), strict=True) if language in OTHERS}
+GIVEN = {one.id[-2:]: one for one in lives.load(lives.LANGUAGES) if one.id[-2:] in OTHERS}
 
 
 @pytest.fixture(scope="module")
