@@ -23,7 +23,6 @@ from memforest_core.domain.temporal_question import (
     MAX_WORDS,
     Order,
     Series,
-    answering_terms,
     as_subject,
     current_attributes,
     is_about_still,
@@ -56,8 +55,7 @@ SAME_ANCHOR = 0.8
 LEAST_ANCHOR = 0.34
 """An anchor of which no text has this much is not known; then nothing is lifted."""
 GOOD = 0.5
-"""Without nearness, and without words for the state in question, candidates with this part of the best score are its
-states."""
+"""Without nearness candidates with this part of the best score are states of what the question is about."""
 ALIKE = 0.45
 """Statements at least this near to the question, as a part of the nearest one, are about its subject."""
 SURE = 0.7
@@ -151,7 +149,7 @@ def _lift_series(
 ) -> Near:
     """Lift the statements about the subject of the question to what their nearness is worth, and by their place in the
     order of time ``weight`` times the best score times their nearness more. Statements whose facts are near are taken;
-    without these, where a place in time is meant, those that have words for the state or good scores."""
+    without these, where a place in time is meant, those with good scores."""
     ranking = table.ranking_of(number)
     nearness = {at: max([scope.near.get(FactId(fact), 0.0) for fact in table.facts[at]], default=0.0) for at in ranking}
     own = _by_subject(table, ranking, scope.forest.owner)
@@ -170,7 +168,7 @@ def _lift_series(
     if by_facts:
         worth = _worth_by_facts(table, read, spoken, texts, scope, question, nearness, own)
     else:
-        worth = _worth_by_words(table, read, spoken, question)
+        worth = _worth_by_words(table, read)
     best = max(worth, default=0.0) or 1.0
     said = [
         Statement(at, _moment(table, at), held, value / best)
@@ -211,19 +209,13 @@ def _worth_by_facts(
     ]
 
 
-def _worth_by_words(
-    table: Table, read: Sequence[int], spoken: Sequence[frozenset[str]], question: Question
-) -> list[float]:
-    """The score of each candidate that states what the question is about, by its subject if it names somebody: the
-    listener only remarks on it."""
-    telling = answering_terms(question.terms, question.spoken)
+def _worth_by_words(table: Table, read: Sequence[int]) -> list[float]:
+    """The score of each good candidate, by the subject of the question if it names somebody: the listener only remarks
+    on it."""
     named = any(table.named[at] for at in read)
     scores = [float(table.score[at]) if table.named[at] or not named else 0.0 for at in read]
     good = GOOD * max(scores, default=0.0)
-    return [
-        score if (not words.isdisjoint(telling) if telling else score >= good) else 0.0
-        for score, words in zip(scores, spoken, strict=True)
-    ]
+    return [score if score >= good else 0.0 for score in scores]
 
 
 def _anchors(said: Sequence[Statement], scope: Scope, question: Question) -> tuple[Moment | None, ...] | None:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from re import Pattern
 
 NEVER = re.compile(r"(?!)")
 """For what a language does not have."""
-
-
-class Attribute(StrEnum):
-    """A state that changes over a life; values are names of attributes as facts carry them."""
-
-    RESIDENCE = "residence"
-    JOB = "job"
-    PET = "pet"
-    WEIGHT = "weight"
-    PROJECT = "status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +117,11 @@ class FollowUpWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """Words of one attribute, with spaces between them."""
-
-    question: str
-    """A question with one of them may be about the attribute."""
-    statement: str
-    """A statement with one of them may state it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Words:
     """Everything about one language."""
 
     language: str
     """Snowball's name, or that of a language whose terms are signs and pairs of signs."""
-    spaced: bool
-    """Whether spaces part words; without them the words of ``wordings`` are terms as they stand."""
     first_person: WordList
     """Words that mean the owner."""
     ours: frozenset[str]
@@ -155,9 +132,6 @@ class Words:
     now: NowWords
     series: SeriesWords
     follow_up: FollowUpWords
-    wordings: Mapping[Attribute, Wording]
-    living: str
-    """Words of the residence that are said of much else: with another attribute they mean no residence."""
     relative_next: Pattern[str] = NEVER
     """Behind a name: not the one named is meant, but a relative."""
     relative_ahead: Pattern[str] = NEVER

@@ -65,7 +65,7 @@ class TestWhatComesBack:
         result = world.recall(mode="flat")
         best = result.evidence[0]
         assert best.score == pytest.approx(sum(best.signals.values()))
-        assert best.signals == pytest.approx({"cell": 1.0, "speaker": 0.3})
+        assert best.signals == pytest.approx({"cell": 0.85, "speaker": 0.3})
         assert {"embed", "search", "load", "score", "resolve", "total"} <= result.timings_ms.keys()
         assert result.degraded == ()
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
 
-from memforest_core.domain.ids import SessionId
 from memforest_core.domain.scoring import Scores, Weights
-from memforest_core.recall.records import TurnHead
-from memforest_core.recall.score import lift_recent
 from memforest_core.recall.table import SIGNALS, Table, Votes
 from tests.harness.weights import weights
 
@@ -131,13 +127,3 @@ def test_a_turn_is_lifted_towards_a_better_one_next_but_one(
     table.add("cell", np.array(scores))
     votes = Votes(table, NONE, NONE, NONE, weights(next_but_one=0.1))
     assert SIGNALS["next_but_one"](table, votes).tolist() == pytest.approx(lifts)
-
-
-def test_recency_lifts_a_relevant_piece_by_half_as_much_after_each_half_life() -> None:
-    asked_at = datetime(2024, 5, 1, tzinfo=UTC)
-    days = [asked_at - timedelta(days=age) for age in (0, 10, 20, -1)]
-    heads = [TurnHead(SessionId(SESSION), 0, "turn", "chat", "bob", "Bob", day, True, "user") for day in days]
-    table = table_of([*(row(number, turn=head) for number, head in enumerate(heads)), row(9)])
-    table.add("cell", np.array([1.0, 1.0, 0.5, 1.0, 1.0]))
-    lift_recent(table, 0.4, asked_at, 10.0)
-    assert table.signals["recency"].tolist() == pytest.approx([0.4, 0.2, 0.05, 0.4, 0.0])
