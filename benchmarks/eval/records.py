@@ -63,7 +63,7 @@ class Record:
     degraded: tuple[str, ...] = ()
     """What the recall had to do without; empty when all parts were there."""
     confidence: float | None = None
-    """How sure the method is that its evidence answers: the result's confidence, else the first item's score."""
+    """How sure the method is that its evidence answers: the first item's score."""
     answerable: bool = True
     """False where nothing answers: only the confidence is a figure then."""
 

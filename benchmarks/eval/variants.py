@@ -95,9 +95,8 @@ class Recalling:
 
 
 def confidence(result: RecallResult) -> float:
-    """The result's confidence if it has one, else the score of the first item; 0 without an item."""
-    top = result.evidence[0].score if result.evidence else 0.0
-    return float(getattr(result, "confidence", top))
+    """The score of the first item; 0 without an item."""
+    return result.evidence[0].score if result.evidence else 0.0
 
 
 def recallings(services: Services, chosen: list[Variant], *, timed: bool = True) -> list[Recalling]:
