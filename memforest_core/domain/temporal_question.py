@@ -187,53 +187,33 @@ def _word_groups(words: Sequence[str]) -> set[str]:
     }
 
 
-class Series(StrEnum):
-    """Which of several statements about one thing, in the order of time, a question is after."""
-
-    FIRST = "first"
-    LATEST = "latest"
-    """The current one."""
-    BEFORE = "before"
-    AFTER = "after"
-    BETWEEN = "between"
-    ENDS = "ends"
-    """Those that tell of it at all: how long it lasted, how often it happens."""
-    ALL = "all"
-    """Each of them: which ones, how many."""
-
-
-_OF_ORDER = {
-    Order.FIRST: Series.FIRST,
-    Order.LATEST: Series.LATEST,
-    Order.BEFORE: Series.BEFORE,
-    Order.AFTER: Series.AFTER,
-    Order.BETWEEN: Series.BETWEEN,
-    Order.DURATION: Series.ENDS,
-}
-
-
 SIDE_BY_SIDE = frozenset({"pet", "possession"})
 """Attributes of which several values hold: of a question about those that hold now not all of them are meant."""
 
 
 @lru_cache(maxsize=1_024)
-def series_of(question: str) -> Series | None:
-    """What a question wants of a series; None for most questions. Raises nothing."""
-    text = without_dates(question)
-    spoken = [words.series for words in words_of(question)]
-    if any(words.often.search(text) for words in spoken):
-        return Series.ENDS
+def series_of(question: str) -> Order:
+    """Which of several statements about one thing, by their order, a question is after.
+
+    NONE for most questions, also for how long and how often. Raises nothing.
+    """
     order = order_of(question).order
-    if order is not Order.NONE:
-        return _OF_ORDER.get(order)
-    if not SIDE_BY_SIDE.isdisjoint(current_attributes(question)):
-        return Series.LATEST
-    return Series.ALL if any(words.every.search(text) for words in spoken) else None
+    if order is Order.NONE and not SIDE_BY_SIDE.isdisjoint(current_attributes(question)):
+        return Order.LATEST
+    return Order.NONE if order is Order.DURATION or _how_often(question) else order
+
+
+def _how_often(question: str) -> bool:
+    text = without_dates(question)
+    return any(words.series.often.search(text) for words in words_of(question))
 
 
 def lists_all(question: str) -> bool:
     """Whether a question wants all of several things, so that more of them are an answer too."""
-    return series_of(question) is Series.ALL
+    if order_of(question).order is not Order.NONE or series_of(question) is not Order.NONE or _how_often(question):
+        return False
+    text = without_dates(question)
+    return any(words.series.every.search(text) for words in words_of(question))
 
 
 def as_subject(question: str, names: Iterable[tuple[int, int]]) -> str:

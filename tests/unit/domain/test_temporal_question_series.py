@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.temporal_question import Series, as_subject, lists_all, series_of
+from memforest_core.domain.temporal_question import Order, as_subject, lists_all, series_of
 from tests.harness.tables import cases
 
 
 @pytest.mark.parametrize(
-    ("question", "series"),
+    ("question", "order", "listing"),
     [
-        ("What does Yusuf drive now?", Series.LATEST),
-        ("Does she still play the flute?", Series.LATEST),
-        ("Which phone does Yusuf have?", Series.LATEST),
-        ("When did Ann last see her doctor?", Series.LATEST),
-        ("Which phone did Yusuf use to have?", Series.BEFORE),
-        ("Who was her boss before Frau Osei?", Series.BEFORE),
-        ("What did she play originally?", Series.FIRST),
-        ("What did she do after the fair?", Series.AFTER),
-        ("How long did Ann live in Hamburg?", Series.ENDS),
-        ("How often does she go climbing?", Series.ENDS),
-        ("How many times a week does she swim?", Series.ENDS),
-        ("How many times has he moved?", Series.ALL),
-        ("Which cars has Yusuf had?", Series.ALL),
-        ("What kinds of sport has Ann tried?", Series.ALL),
-        ("Who are both of her sisters?", Series.ALL),
-        ("What are all the places where she worked?", Series.ALL),
-        ("Wie oft geht Anna klettern?", Series.ENDS),
-        ("Welche Autos hat Anna?", Series.ALL),
-        ("Wie viele Haustiere hatte Anna?", Series.ALL),
-        ("Was fährt Anna jetzt?", Series.LATEST),
-        ("¿Con qué frecuencia nada Ana?", Series.ENDS),
-        ("¿Cuántos coches ha tenido Ana?", Series.ALL),
-        ("¿Cuánto tiempo vivió Ana en Lima?", Series.ENDS),
-        ("我多久去一次健身房？", Series.ENDS),
-        ("她养过哪些宠物？", Series.ALL),
-        ("她现在开什么车？", Series.LATEST),
+        ("What does Yusuf drive now?", Order.LATEST, False),
+        ("Does she still play the flute?", Order.LATEST, False),
+        ("Which phone does Yusuf have?", Order.LATEST, False),
+        ("When did Ann last see her doctor?", Order.LATEST, False),
+        ("Which phone did Yusuf use to have?", Order.BEFORE, False),
+        ("Who was her boss before Frau Osei?", Order.BEFORE, False),
+        ("What did she play originally?", Order.FIRST, False),
+        ("What did she do after the fair?", Order.AFTER, False),
+        ("How long did Ann live in Hamburg?", Order.NONE, False),
+        ("How often does she go climbing?", Order.NONE, False),
+        ("How many times a week does she swim?", Order.NONE, False),
+        ("How many times has he moved?", Order.NONE, True),
+        ("Which cars has Yusuf had?", Order.NONE, True),
+        ("What kinds of sport has Ann tried?", Order.NONE, True),
+        ("Who are both of her sisters?", Order.NONE, True),
+        ("What are all the places where she worked?", Order.NONE, True),
+        ("Wie oft geht Anna klettern?", Order.NONE, False),
+        ("Welche Autos hat Anna?", Order.NONE, True),
+        ("Wie viele Haustiere hatte Anna?", Order.NONE, True),
+        ("Was fährt Anna jetzt?", Order.LATEST, False),
+        ("¿Con qué frecuencia nada Ana?", Order.NONE, False),
+        ("¿Cuántos coches ha tenido Ana?", Order.NONE, True),
+        ("¿Cuánto tiempo vivió Ana en Lima?", Order.NONE, False),
+        ("我多久去一次健身房？", Order.NONE, False),
+        ("她养过哪些宠物？", Order.NONE, True),
+        ("她现在开什么车？", Order.LATEST, False),
     ],
 )
-def test_which_statements_of_a_series_a_question_means(question: str, series: Series) -> None:
-    assert series_of(question) is series
-    assert lists_all(question) is (series is Series.ALL)
+def test_which_statements_of_a_series_a_question_means(question: str, order: Order, listing: bool) -> None:
+    assert series_of(question) is order
+    assert lists_all(question) is listing
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,8 @@ When did Ann move? | Why did he sell the boat? | Who is her boss? | What is Ann'
     ],
 )
 def test_most_questions_ask_for_no_series(question: str) -> None:
-    assert series_of(question) is None
+    assert series_of(question) is Order.NONE
+    assert not lists_all(question)
 
 
 @pytest.mark.parametrize(
