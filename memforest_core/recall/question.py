@@ -12,7 +12,7 @@ from memforest_core.domain.words import ENGLISH, words_of
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import SparseVector
-from memforest_core.models.embedders import ENGLISH_ONLY
+from memforest_core.settings import ENGLISH_EMBEDDINGS
 
 MAX_QUESTION_CHARS = 8_192
 MAX_NAME_WORDS = 4
@@ -48,7 +48,7 @@ class Question:
 
     def known_to(self, model: str) -> bool:
         """Whether an embedding model knows the language of the question: its vectors mean little in another one."""
-        return model not in ENGLISH_ONLY or self.spoken[0] is ENGLISH
+        return model not in ENGLISH_EMBEDDINGS or self.spoken[0] is ENGLISH
 
     def names(self, name: str) -> bool:
         """Whether a word of a display name is in the question."""

@@ -20,12 +20,12 @@ from memforest_core.domain.words.records import Words
 
 Kind = TypeVar("Kind")
 
-LANGUAGES = ("english", "german", "spanish", "chinese")
+LANGUAGES = ("english", "german", "spanish", "french", "chinese", "japanese")
 """Another language is one more file of this package, and its name here."""
 _SAMPLE = 600
 """Characters that are looked at, as in ``languages``."""
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7a3]")
+_KANA, _HANGUL = re.compile("[\u3040-\u30ff]"), re.compile("[\uac00-\ud7a3]")
 _SHARED = {"month": MONTH, "season": SEASON, "unit": UNIT, "weekday": WEEKDAY, "year": YEAR}
 _PART = re.compile(r"@(\w+)(\|?)@")
 
@@ -79,7 +79,7 @@ def words_of(text: str) -> tuple[Words, ...]:
     """The words that a question is read by: those of its language.
 
     A text that does not show its language is read by English and by the languages that it may be in; one in a language
-    without words here by English. Han signs without kana and Hangul are Chinese.
+    without words here by English. Kana are Japanese; Han signs without them and Hangul are Chinese.
     """
     return _words_of(text[:_SAMPLE])
 
@@ -89,7 +89,7 @@ def _words_of(sample: str) -> tuple[Words, ...]:
     sure = guess(sample)
     if sure is not None:
         return (words_in(sure) if sure in LANGUAGES else ENGLISH,)
-    if _HAN.search(sample) and not _KANA_OR_HANGUL.search(sample):
-        return (words_in("chinese"),)
+    if not _HANGUL.search(sample) and (dense := _KANA.search(sample) or _HAN.search(sample)):
+        return (words_in("japanese" if _KANA.match(dense[0]) else "chinese"),)
     likely = [one for one in plausible(sample) if one != ENGLISH.language] or LATIN
     return (ENGLISH, *(words_in(one) for one in likely if one in LANGUAGES and one != ENGLISH.language))

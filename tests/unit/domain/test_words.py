@@ -1,4 +1,4 @@
-"""The signals of recall in German, Spanish and Chinese, and what a language's words must have."""
+"""The signals of recall in German, Spanish, French, Chinese and Japanese, and what a language's words must have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class TestTheLanguage:
         cases("""
 Where did I live before Miami? => english | Wo habe ich vor Berlin gewohnt? => german
 ¿Dónde vivía yo antes de Madrid? => spanish | 我现在住在哪里？ => chinese | Alice现在住在哪里？ => chinese
-Where does 小虎 live? => english | Où est-ce que je travaille maintenant ? => english | 猫の名前は何ですか => english
+Where does 小虎 live? => english | Où est-ce que je travaille maintenant ? => french | 猫の名前は何ですか => japanese
+犬の名前は 강아지 => english
 """),
     )
     def test_is_the_first_that_a_question_is_read_by(self, question: str, language: str) -> None:
@@ -71,6 +72,7 @@ class TestEveryLanguage:
     cases("""
 Wo wohne ich? | Was ist mit meiner Miete passiert? | Wer hat mir geholfen? | ¿Dónde está mi bicicleta?
 ¿Cuándo compré la bicicleta? | ¿Qué libros he leído? | ¿Cuántos libros tengo en casa? | 我的自行车在哪里？
+Où est mon vélo ? | 俺の自転車はどこ？
 """),
 )
 def test_the_asker_may_speak_of_themselves(question: str) -> None:
@@ -79,7 +81,15 @@ def test_the_asker_may_speak_of_themselves(question: str) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    ["Wo wohnt Michael?", "¿Dónde vive Marta?", "¿Quién está allí con José?", "马雷克住在哪里？", "我们住在哪里？"],
+    [
+        "Wo wohnt Michael?",
+        "¿Dónde vive Marta?",
+        "¿Quién está allí con José?",
+        "马雷克住在哪里？",
+        "我们住在哪里？",
+        "Où habite Marc ?",
+        "健太はどこに住んでる？",
+    ],
 )
 def test_or_of_others(question: str) -> None:
     assert not parse_question(question).first_person
@@ -100,6 +110,11 @@ Antes de mudarme a Madrid, ¿dónde vivía yo? => before mudarme a Madrid | ¿Cu
 ¿Dónde vivo ahora? => latest | ¿Cuánto tiempo viví en Lima? => duration viví en Lima | 搬到杭州之前我住在哪里？ => before 搬到杭州
 我以前住在哪里？ => before | 结婚之后我搬到了哪里？ => after 结婚 | 手术后谁照顾我？ => after 手术 | 后来我去了哪里？ => after
 北京和杭州之间我住在哪里？ => between 北京 / 杭州 | 我的第一份工作是什么？ => first | 我现在住在哪里？ => latest | 我在杭州住了多久？ => duration
+Où habitais-je avant Lyon ? => before Lyon | Qu'est-ce que j'ai fait après le mariage ? => after le mariage
+Où vivait Marc entre Lyon et Nantes ? => between Lyon / Nantes | Quel était mon premier travail ? => first
+Où habite Marc maintenant ? => latest | 立川に引っ越す前はどこに住んでた？ => before 立川に引っ越す
+合唱をやめたあとは何をした？ => after 合唱をやめた | 京都を出てから立川に着くまではどこにいた？ => between 京都を出 / 立川に着く
+最初の仕事は何だった？ => first | 健太は今どこに住んでる？ => latest | 健太は京都に何年間住んだ？ => duration 住んだ
 """)
 
 
@@ -115,7 +130,8 @@ Wann bin ich nach Berlin gezogen? | Was habe ich vor drei Jahren gekauft? | Was 
 Wer hat Angst vor dem Hund? | Was mache ich nach der Arbeit? | Was ist der Unterschied zwischen Graz und Wien?
 Was habe ich letzte Woche gelesen? | Wo habe ich noch gesucht? | ¿Qué hago antes de dormir?
 ¿Qué leí la semana pasada? | ¿Cuál es la diferencia entre Lima y Quito? | 三天前我买了什么？ | 睡觉前我做什么？ | 北京和杭州之间的区别是什么？
-我妹妹叫什么名字？
+我妹妹叫什么名字？ | Qu'est-ce que j'ai lu la semaine dernière ? | Quelle est la différence entre Lyon et Nantes ?
+猫の名前は何ですか | 何月何日に引っ越した？
 """),
 )
 def test_no_order_is_meant(question: str) -> None:
@@ -133,6 +149,8 @@ Wie hoch ist meine Miete? => rent | ¿Dónde vive Ana? => residence | ¿En qué 
 ¿Qué mascota tiene Ana? => pet | ¿Qué coche tiene Ana? => possession | ¿Cuánto peso yo? => weight
 ¿Cuál es mi alquiler? => rent | 安娜住在哪里？ => residence | 安娜现在在哪里上班？ => job | 安娜做什么工作？ => job | 安娜结婚了吗？ => relationship
 安娜养什么宠物？ => pet | 安娜开什么车？ => possession | 我现在的体重是多少？ => weight | 我的房租是多少？ => rent
+Où habite Anna ? => residence | Où est-ce que tu travailles ? => job | Combien pèse Anna ? => weight | Quel est mon loyer ? => rent
+アンナはどこに住んでる？ => residence | アンナは今どこで働いてる？ => job | 俺の家賃はいくら？ => rent
 """),
 )
 def test_a_question_about_now_names_its_attribute(question: str, attribute: str) -> None:
@@ -144,7 +162,8 @@ def test_a_question_about_now_names_its_attribute(question: str, attribute: str)
     cases("""
 Wo hat Anna gewohnt? | Wo wohnte Anna? | Wo habe ich vor Graz gewohnt? | Wo wird Anna wohnen?
 Wie lange wohne ich in Graz? | ¿Dónde vivía Ana? | ¿Dónde ha vivido Ana? | ¿Dónde va a vivir Ana?
-¿Dónde vivía yo antes de Lima? | 安娜以前住在哪里？ | 安娜住过哪里？ | 安娜打算住在哪里？
+¿Dónde vivía yo antes de Lima? | 安娜以前住在哪里？ | 安娜住过哪里？ | 安娜打算住在哪里？ | Où habitait Anna ? | Où Anna va habiter ?
+アンナはどこに住んでいた？
 """),
 )
 def test_other_questions_ask_for_no_present_state(question: str) -> None:
@@ -152,7 +171,14 @@ def test_other_questions_ask_for_no_present_state(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["Wohnt Anna immer noch in Graz?", "¿Todavía vive Ana en Lima?", "安娜还住在杭州吗？"]
+    "question",
+    [
+        "Wohnt Anna immer noch in Graz?",
+        "¿Todavía vive Ana en Lima?",
+        "安娜还住在杭州吗？",
+        "Anna habite toujours à Lyon ?",
+        "アンナはまだ京都に住んでる？",
+    ],
 )
 def test_whether_something_goes_on(question: str) -> None:
     assert is_about_still(question)
