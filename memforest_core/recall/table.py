@@ -232,7 +232,7 @@ def fact(table: Table, votes: Votes) -> Column:
 @signal
 def unread(table: Table, votes: Votes) -> Column:
     """By how much its cell's score, in the place of a fact's, is better than what its best fact adds."""
-    own = votes.weights["unread"] * _of(votes.cells, table.cell)
+    own = votes.weights["fact"] * _of(votes.cells, table.cell)
     return np.where(table.unread, np.maximum(0.0, own - table.signals.get("fact", 0.0)), 0.0)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import CellId, FactId, SessionId
-from memforest_core.domain.scoring import Scores, Weights
+from memforest_core.domain.scoring import Scores
 from memforest_core.recall.candidates import shortlist
 from memforest_core.recall.records import Link
-from memforest_core.settings import RecallSettings
+from tests.harness.weights import weights
 
-WEIGHTS: Weights = RecallSettings().weights
+WEIGHTS = weights()
 
 
 def said(fact: UUID, cell: UUID) -> Link:
