@@ -1,11 +1,10 @@
 """How well appended turns find their topics: pairwise precision and recall of "same topic" over labelled conversations.
 
-    python -m benchmarks.topics DIRECTORY [--match 0.4]
+    python -m benchmarks.topics DIRECTORY [--match 0.3]
 
 ``DIRECTORY`` has JSON files ``{"turns": [{"role", "speaker", "at", "text", "topic"}]}``. Each is appended by turns to
 an owner of its own in an embedded memory. Prints one JSON object: for the product and for two baselines (one topic; a
-new one after each pause of an hour) micro and macro precision and recall of pairs of turns of one conversation. Topics
-are matched without a chat model, so one in the settings changes nothing.
+new one after each pause of an hour) micro and macro precision, recall and F of pairs of turns of one conversation.
 """
 
 from __future__ import annotations
@@ -35,16 +34,15 @@ def counted(found: Sequence[Hashable], wanted: Sequence[Hashable]) -> tuple[int,
 
 
 def scores(all_found: Sequence[Sequence[Hashable]], all_wanted: Sequence[Sequence[Hashable]]) -> dict[str, float]:
-    """Micro and macro precision and recall."""
+    """Precision, recall and F of all pairs, and their means over the conversations."""
     each = [counted(found, wanted) for found, wanted in zip(all_found, all_wanted, strict=True)]
-    both, found, wanted = (sum(column) for column in zip(*each, strict=True))
-    values = {
-        "precision": both / max(1, found),
-        "recall": both / max(1, wanted),
-        "macro_precision": statistics.mean(b / max(1, f) for b, f, _ in each),
-        "macro_recall": statistics.mean(b / max(1, w) for b, _, w in each),
+    rows = [tuple(sum(column) for column in zip(*each, strict=True)), *each]
+    three = [(both / max(1, f), both / max(1, w), 2 * both / max(1, f + w)) for both, f, w in rows]
+    means = [statistics.mean(column) for column in zip(*three[1:], strict=True)]
+    names = ("precision", "recall", "f", "macro_precision", "macro_recall", "macro_f")
+    return {name: round(value, 3) for name, value in zip(names, (*three[0], *means), strict=True)} | {
+        "pairs": rows[0][2]
     }
-    return {name: round(value, 3) for name, value in values.items()} | {"pairs": wanted}
 
 
 def stretches(turns: Sequence[dict[str, str]], pause: timedelta) -> list[int]:
@@ -83,7 +81,6 @@ def measured(directory: Path, settings: Settings) -> dict[str, object]:
         "conversations": len(talks),
         "turns": sum(map(len, talks)),
         "match": settings.topics.match,
-        "model": settings.llm.model,
         "memforest": scores(found, wanted),
         "topics": [[len(set(f)), len(set(w))] for f, w in zip(found, wanted, strict=True)],
         "append_ms": round(statistics.median(ms for _, took in made for ms in took), 1),

@@ -98,14 +98,14 @@ class MemForest(MemForestClient):
         with ThreadPoolExecutor(min(8, max(1, len(questions)))) as pool:
             return list(pool.map(lambda pair: self.recall(pair[0], pair[1], k, mode), questions))
 
-    def _matching(self, owner: str, turn: TurnInput) -> Matching | None:
+    def _matching(self, turn: TurnInput) -> Matching | None:
         own, said = self._services.settings, checked_messages([turn])
         wanted = own.topics.match_on_append
         if not (own.embedding.model in BUILT_IN_EMBEDDINGS if wanted is None else wanted) or len(said) != 1:
             return None
         role, content = (str(said[0].get(name, "")) for name in ("role", "content"))
         content, _ = self._producer.acceptance.redactor.masked(content)
-        return self._services.topic_matcher.begun(self._tenant, owner, role, content)
+        return self._services.topic_matcher.begun(self._tenant, role, content)
 
     def _release(self) -> None:
         if self._node is not None:

@@ -261,7 +261,7 @@ class MemForestClient:
         compared: workers find its topic.
         """
         _check_wait(wait, transaction)
-        matching = self._matching(owner, turn) if transaction is None else None
+        matching = self._matching(turn) if transaction is None else None
         closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
         with _timely(wait, timeout_s), self._producer.tracer.span("append", trace, session=str(session_id)) as own:
             accepted = self._producer.acceptance.enqueue(
@@ -284,7 +284,7 @@ class MemForestClient:
         yield from self._reached(owner, accepted.session, wait, timeout_s)
         return SessionHandle(owner, accepted.session, accepted, self, found.topic, found.degraded)
 
-    def _matching(self, owner: str, turn: TurnInput) -> Matching | None:
+    def _matching(self, turn: TurnInput) -> Matching | None:
         """What finds the topic of a turn: nothing does without models."""
         return None
 

@@ -577,11 +577,11 @@ class RecallSettings(Group):
 class TopicSettings(Group):
     """Topics: which one a turn belongs to, and how fast what is not read becomes cold."""
 
-    match: float = Field(default=0.40, ge=0, le=1)
-    """Mean cosine with turns of another topic from which a turn returns to it; it belongs to an embedding model."""
+    match: float = Field(default=0.30, ge=0, le=1)
+    """Score from which a turn belongs to a topic: a cosine without what all topics have in common, and shared words."""
     match_on_append: bool | None = None
-    """Find the topic of each turn when it is appended: one embedding and one search more. Unset: where the embedding
-    model is built in."""
+    """Find the topic of each turn when it is appended: one embedding more, of a user's turn that has words of a topic.
+    Unset: where the embedding model is built in."""
     context_tokens: int = Field(default=2_000, ge=50)
     """Estimated tokens of a topic's context."""
     importance: float = Field(default=0.5, ge=0, le=1)

@@ -17,6 +17,7 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
+from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.cli.program import app
 from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidSettings
@@ -165,6 +166,21 @@ def has_facts(url: str) -> bool:
     return bool(there and value(url, "SELECT EXISTS (SELECT 1 FROM memforest.fact)"))
 
 
+LONG = {"tea": "I drink jasmine tea. ", "boat": "I own a boat called Plimsoll. "}
+
+
+def packed(source: Stack) -> dict[str, list[str]]:
+    """Two topics, of which one is cold and packed; what was said in both."""
+    said_there = {name: [f"{line}{n} " * 120 for n in range(2)] for name, line in LONG.items()}
+    for number, (name, lines) in enumerate(said_there.items()):
+        source.memory.ingest("sam", name, said(*lines, start=1_700_000_000 + number * 8_640_000))
+    source.drive()
+    hurried = {"max_topics": 1, "half_life_s": 1e-6}
+    TopicCooling(source.services.engine, source.settings.topics.model_copy(update=hurried)).run()
+    assert source.rows("SELECT 1 FROM memforest.turn WHERE content IS NULL")
+    return {name: [turn.content for turn in source.memory.turns("sam", name).items] for name in LONG}
+
+
 def answer(variables: Mapping[str, str]) -> str:
     """What the restored memory answers, over its index."""
     own = {name: value for name, value in variables.items() if name.startswith("MEMFOREST_")}
@@ -177,10 +193,11 @@ def answer(variables: Mapping[str, str]) -> str:
 def test_a_memory_goes_to_another_place(
     source: Stack, target: Mapping[str, str], servers: SessionServers, tmp_path: Path
 ) -> None:
-    """Given a backup, when it is restored into an empty database with an empty index, then every row is there, the
-    index is built without a model, nothing is broken, and numbers go on where they were."""
+    """Given a backup, when it is restored into an empty database with an empty index, then every row is there, packs
+    with their texts, the index is built without a model, nothing is broken, and numbers go on where they were."""
     directory = tmp_path / "backup"
     source.memory.lifecycle.set_policy("bob", max_facts=100, actor="tester")
+    texts = packed(source)
     head = source.memory.lifecycle.audit_head()
     shown = done("backup", directory, **owner_variables(source))
     assert shown["rows"]["fact"] == source.counts()["fact"] > 0
@@ -196,6 +213,9 @@ def test_a_memory_goes_to_another_place(
     assert contents(owner) == before
     assert "Oslo" in answer(target)
     with MemForest.connect(settings_from({k: v for k, v in target.items() if k.startswith("MEMFOREST_")})) as memory:
+        assert {name: [turn.content for turn in memory.turns("sam", name).items] for name in texts} == texts
+        for word in ("jasmine", "Plimsoll"):
+            assert word in memory.recall("sam", f"What about {word}?").evidence[0].text
         assert memory.lifecycle.audit_verify(head).sound
         assert memory.lifecycle.audit_verify(later).findings == ["Row 2 is not the one of the given head."]
 

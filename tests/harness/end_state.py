@@ -41,7 +41,7 @@ _MOMENTS = {
 }
 _DROPPED = _WORK | _MOMENTS | {"tenant_id", "seq", "audit_id", "task_id"}
 _OF_TREE = {"marks", "first_mark_at", "last_mark_at", "root_id"}
-_WHETHER = {"due_at", "superseded_at", "retry_at", "redo_at", "cold_at", "title", "title_size"}
+_WHETHER = {"due_at", "superseded_at", "retry_at", "redo_at", "cold_at", "title", "title_size", "pack"}
 """Of which only matters whether there is one: moments, and titles, whose terms are weighed against those of the scenes
 that were refreshed before."""
 _VECTORS = {"centroid", "pooled"}

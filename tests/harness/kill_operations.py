@@ -29,6 +29,7 @@ from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import NotFound, QuotaExceeded, RetryableError
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.packs import LEAST_BYTES
 from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
 from tests.harness.end_state import State
@@ -283,10 +284,12 @@ def _summarize_day(services: Services, _directory: Path) -> None:
 
 
 def _learn_topics(services: Services, _directory: Path) -> None:
-    """Three more topics, of four facts each."""
+    """Three more topics, of four facts each, with a reply that is long enough for a pack."""
     for name, words in _TOPICS.items():
         turns = said(*(words.format(n) for n in range(21, 25)), start=MONDAY + 20 * DAY_S)
-        services.producer.acceptance.enqueue(tenant_of(services), BOB, name, turns)
+        reply: TurnInput = {"role": "assistant", "content": "Noted. " * LEAST_BYTES, "timestamp": MONDAY + 21 * DAY_S}
+        reply["content"] = reply["content"][:LEAST_BYTES]
+        services.producer.acceptance.enqueue(tenant_of(services), BOB, name, [*turns, reply])
 
 
 _TOPICS = {
@@ -297,9 +300,35 @@ _TOPICS = {
 
 
 def _cool(services: Services, _directory: Path) -> None:
-    """One topic may stay, and the others are forgotten within a blink."""
+    """One topic may stay, and the others are forgotten within a blink, and packed."""
     hurried = {"max_topics": 1, "half_life_s": 1e-6}
     TopicCooling(services.engine, services.settings.topics.model_copy(update=hurried)).run()
+
+
+def _return(services: Services, directory: Path) -> None:
+    """A turn returns to a topic that is packed, which warms it; what a kill left cold, the next round warms."""
+    tenant, text = tenant_of(services), _TOPICS["garden"].format(29)
+    with tenant_transaction(services.engine, tenant) as connection:
+        said_already = connection.scalar(sa.text("SELECT count(*) FROM memforest.session WHERE external_id = 'later'"))
+    if not said_already:
+        _cool(services, directory)
+    matching = services.topic_matcher.begun(tenant, "user", text)
+    turn: TurnInput = {**said(text, start=MONDAY + 90 * DAY_S)[0], "id": "returned"}
+    services.producer.acceptance.enqueue(tenant, BOB, "later", [turn], appends=True, close=True, placing=matching.place)
+    found = matching.ended().topic
+    assert found is None or not found.begun
+    TopicCooling(services.engine, services.settings.topics).run()
+
+
+def _topics_read(services: Services, _directory: Path) -> Sequence[str]:
+    """The packs, every text, and what is found of words of cold topics."""
+    memory = MemForest(services)
+    with tenant_transaction(services.engine, tenant_of(services)) as connection:
+        packs = connection.scalar(sa.text("SELECT count(*) FROM memforest.turn_pack"))
+    assert packs
+    texts = [turn.content for name in _TOPICS for turn in memory.turns(BOB, name).items]
+    found = [memory.recall(BOB, words.format(22), k=1).evidence[0].text for words in _TOPICS.values()]
+    return [f"{packs} packs", *texts, *found]
 
 
 REAL: Mapping[str, Operation] = {
@@ -322,7 +351,8 @@ REAL: Mapping[str, Operation] = {
     "retain": _requested(OperationKind.RETAIN, _retain, prepare=_set_policy),
     "remember": Operation(_remember),
     "summarize-day": Operation(_summarize_day),
-    "cool": Operation(_cool, prepare=_learn_topics),
+    "cool": Operation(_cool, prepare=_learn_topics, seen=_topics_read),
+    "return": Operation(_return, prepare=_learn_topics, seen=_topics_read),
 }
 
 OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL, "erase-new-session": _erasing(session=NEW_SESSION)}

@@ -210,18 +210,22 @@ def test_async_append_names_the_topic(pipeline: Stack) -> None:
 
 
 def test_a_turn_never_joins_a_topic_of_another_memory(pipeline: Stack) -> None:
-    """Given a search that came before the owner got another memory, then the turn begins a topic of its own."""
     append(pipeline, "user", 0, TALK[0][2], owner="ann")
     settled(pipeline)
-    matching = pipeline.services.topic_matcher.begun(pipeline.tenant, "ann", "user", TALK[0][2])
-    assert matching.hits
-    turn: Any = {"role": "user", "name": "Bob", "content": TALK[0][2]}
-    enqueue = pipeline.services.producer.acceptance.enqueue
-    enqueue(pipeline.tenant, "bob", "chat", [turn], appends=True, placing=matching.place)
-    found = matching.ended().topic
+    found = append(pipeline, "user", 0, TALK[0][2]).topic
     assert found is not None
     assert found.begun
     assert_verified(pipeline)
+
+
+def test_a_turn_joins_a_topic_whose_turns_nobody_compared(pipeline: Stack) -> None:
+    """Given topics of a whole session, which have the vectors of their facts alone, then a turn finds its own."""
+    lines = [f"My dog Rufus ate {n} of the tomato plants." for n in range(3)]
+    pipeline.memory.enqueue("bob", "whole", said(*lines, start=1_700_000_000))
+    pipeline.drive()
+    [one] = pipeline.memory.topics("bob").items
+    assert append(pipeline, "user", 30 * DAY, "Rufus the dog eats tomato plants again.").topic.id == one.id
+    assert append(pipeline, "user", 60 * DAY, "Parliament votes about tariffs on imported steel.").topic.begun
 
 
 def test_a_topic_without_facts_has_its_accesses_as_long_as_it_is_there(pipeline: Stack) -> None:

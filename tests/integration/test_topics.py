@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound, Temperature, Topic
+from memforest_core import ForestFrozen, InvalidInput, ModelUnavailable, NotFound, Temperature, Topic
 from memforest_core.models.calls import Embedder
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -240,17 +240,12 @@ def test_an_appended_turn_says_its_topic(matching: Stack) -> None:
 
 
 def test_an_unavailable_part_is_named_and_the_turn_is_stored(matching: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    def index_unavailable(*_: object) -> None:
-        raise IndexUnavailable("away")
-
     def model_unavailable(*_: object) -> None:
         raise ModelUnavailable("away")
 
-    monkeypatch.setattr(type(matching.services.index), "search", index_unavailable)
-    assert "index is unavailable" in appended(matching, "I planted tomato seeds in bed 5.").degraded
     matcher = matching.services.topic_matcher
     monkeypatch.setattr(type(matcher.embedder), "embed", model_unavailable)
     handle = appended(matching, "I planted tomato seeds in bed 6.")
     assert "embedding model is unavailable" in handle.degraded
     assert handle.topic is None
-    assert len(matching.memory.turns("bob", "now").items) == 2
+    assert len(matching.memory.turns("bob", "now").items) == 1

@@ -149,12 +149,17 @@ class TopicCooling:
 
 
 @repeated
-def access(engine: Engine, tenant: TenantId, forest: ForestId, topic: TreeId, *, cold: bool) -> bool:
-    """Count an access of a topic, and warm it if it is ``cold``; False where its forest is busy, and the next round
-    warms it."""
+def access(engine: Engine, tenant: TenantId, forest: ForestId, topic: TreeId) -> None:
+    """Count an access of a topic: the next round warms it if it is cold."""
     with TopicRows.opened(engine, tenant) as rows:
-        free = not cold or rows.lock_forest(forest, wait=False) == "live"
-        if cold and free:
-            rows.set_temperature([topic], cold=False)
         rows.visit(forest, topic)
+
+
+@repeated
+def warm(engine: Engine, tenant: TenantId, forest: ForestId, topic: TreeId) -> bool:
+    """Warm a topic at once; False where its forest is busy."""
+    with TopicRows.opened(engine, tenant) as rows:
+        free = rows.lock_forest(forest, wait=False) == "live"
+        if free:
+            rows.set_temperature([topic], cold=False)
         return free

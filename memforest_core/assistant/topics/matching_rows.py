@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import numpy as np
 import sqlalchemy as sa
 
+from memforest_core.assistant.topics.choice import Said
 from memforest_core.assistant.topics.rows import title_of
-from memforest_core.domain.ids import CellId, FactId, ForestId, ScopeState, SessionId, TreeId, TreeKind
-from memforest_core.domain.topic_choice import Before
+from memforest_core.domain.ids import ForestId, ScopeState, SessionId, TreeId, TreeKind
 from memforest_core.domain.turns import Turn
-from memforest_core.models.calls import Embedded, Vectors
+from memforest_core.models.calls import Embedded
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.rows import TenantRows
 from memforest_core.store.topics import BEGINNING
 from memforest_core.store.vectors import from_bytes, to_bytes, to_half
 
-NEWEST = 256
-"""Newest turns of an owner that a turn is compared with, besides those of the nearest cells and facts."""
+NEWEST, EACH, MOST, CHARS = 1_024, 12, 256, 1_000
+"""An owner's newest turns, of which as many stand for each topic, and for all together, with so much of their texts."""
 
-# Of this forest: the search came before the transaction, and the owner may have another one since.
 _ALIVE = """JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = w.tree_id AND r.forest_id = :f
               AND r.kind = 'scene' AND r.state IN ('active', 'candidate')"""
 
@@ -39,55 +37,50 @@ _BEFORE = sa.text(f"""
     """)  # noqa: S608 - constants
 
 _COMPARED = sa.text(f"""
-    WITH near AS (
-        SELECT c.session_id, u.ordinal, c.cell_id FROM memforest.cell c
-         CROSS JOIN LATERAL generate_series(c.first_turn, c.last_turn) AS u(ordinal)
-         WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[]))
-        UNION
-        SELECT o.session_id, u.ordinal, NULL FROM memforest.occurrence o
-         CROSS JOIN LATERAL unnest(o.turn_ordinals) AS u(ordinal)
-         WHERE o.tenant_id = :t AND o.fact_id = ANY(CAST(:facts AS uuid[]))),
-    compared AS (
-        SELECT w.session_id, w.ordinal, w.tree_id, w.vector, w.vector_model, near.cell_id
-          FROM near JOIN memforest.turn_topic w
-            ON w.tenant_id = :t AND w.session_id = near.session_id AND w.ordinal = near.ordinal
-        UNION ALL
-       (SELECT w.session_id, w.ordinal, w.tree_id, w.vector, w.vector_model, NULL FROM memforest.turn_topic w
-         WHERE w.tenant_id = :t AND w.forest_id = :f ORDER BY w.occurred_at DESC LIMIT :n))
-    SELECT DISTINCT ON (w.session_id, w.ordinal) w.tree_id, w.cell_id,
-           CASE w.vector_model WHEN :model THEN w.vector END AS vector
-      FROM compared w {_ALIVE} ORDER BY w.session_id, w.ordinal, w.cell_id
+    WITH newest AS (
+        SELECT w.session_id, w.ordinal, w.occurred_at,
+               row_number() OVER (PARTITION BY w.tree_id ORDER BY w.occurred_at DESC) AS nth,
+               count(*) FILTER (WHERE w.vector_model = :model) OVER (PARTITION BY w.tree_id) AS vectors
+          FROM (SELECT w.session_id, w.ordinal, w.tree_id, w.occurred_at, w.vector_model FROM memforest.turn_topic w
+                 WHERE w.tenant_id = :t AND w.forest_id = :f ORDER BY w.occurred_at DESC LIMIT :newest) w)
+    SELECT w.tree_id, coalesce(left(t.content, :chars), r.title, '') AS text,
+           CASE WHEN w.vector_model = :model THEN w.vector
+                WHEN newest.nth = 1 AND newest.vectors = 0 THEN r.centroid END AS vector
+      FROM (SELECT * FROM newest WHERE nth <= :each ORDER BY nth, occurred_at DESC LIMIT :most) newest
+      JOIN memforest.turn_topic w
+        ON w.tenant_id = :t AND w.session_id = newest.session_id AND w.ordinal = newest.ordinal
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = w.session_id AND t.ordinal = w.ordinal {_ALIVE}
     """)  # noqa: S608 - constants
 
-_HELD = sa.text(f"""
+# A topic does not end before the transaction that gives it a turn.
+_GIVE = sa.text(f"""
+    WITH held AS (
+        SELECT r.* FROM memforest.tree r
+         WHERE r.tenant_id = :t AND r.tree_id = :tree AND r.state IN ('active', 'candidate') FOR KEY SHARE),
+    given AS (
+        INSERT INTO memforest.turn_topic
+               (tenant_id, session_id, ordinal, forest_id, tree_id, occurred_at, matched, vector, vector_model)
+        SELECT :t, :session, :ordinal, :f, held.tree_id, :at, true, :vector, :model FROM held)
     SELECT r.cold_at IS NOT NULL AS cold, r.title, began.*, NULL AS summary
-      FROM memforest.tree r LEFT JOIN LATERAL ({BEGINNING}) began ON true
-     WHERE r.tenant_id = :t AND r.tree_id = :tree AND r.state IN ('active', 'candidate') FOR KEY SHARE OF r
+      FROM held r LEFT JOIN LATERAL ({BEGINNING}) began ON true
     """)  # noqa: S608 - constants
 
 
 class MatchingRows(TenantRows):
     """Rows of the transaction that stores an appended turn."""
 
-    def before(self, forest: ForestId, session: SessionId) -> Before | None:
-        """The last turn of the session that has a topic, or else of the forest."""
+    def running(self, forest: ForestId, session: SessionId, since: datetime) -> TreeId | None:
+        """The topic of the last turn of the session that has one, or else of the forest, unless that is too old."""
         row = self._run(_BEFORE, session=session, f=forest).first()
-        return None if row is None else Before(row.tree_id, row.occurred_at)
+        return None if row is None or row.occurred_at < since else TreeId(row.tree_id)
 
-    def compared(
-        self, forest: ForestId, cells: Sequence[CellId], facts: Sequence[FactId], model: str
-    ) -> list[tuple[TreeId, Vectors | None, CellId | None]]:
-        """The newest turns and those of these cells and facts: topic, vector by this model if there is one, and which
-        of the cells it is in."""
-        found = self._run(_COMPARED, f=forest, cells=list(cells), facts=list(facts), model=model, n=NEWEST)
+    def compared(self, forest: ForestId, model: str) -> list[Said]:
+        """Turns that stand for their topics. A topic without a vector by this model has that of its facts."""
+        bounds = {"newest": NEWEST, "each": EACH, "most": MOST, "chars": CHARS}
         return [
-            (TreeId(row.tree_id), None if row.vector is None else from_bytes(row.vector), row.cell_id) for row in found
+            Said(row.tree_id, row.text, None if row.vector is None else from_bytes(row.vector))
+            for row in self._run(_COMPARED, f=forest, model=model, **bounds)
         ]
-
-    def hold(self, topic: UUID) -> tuple[str, bool] | None:
-        """A topic's title, and whether it is cold; None when it has ended. It does not end before the transaction."""
-        row = self._run(_HELD, tree=topic).first()
-        return None if row is None else (title_of(row), row.cold)
 
     def begin(self, forest: ForestId, k: int, dimension: int, said_at: datetime) -> TreeId:
         """A new topic, which has no facts yet."""
@@ -100,12 +93,13 @@ class MatchingRows(TenantRows):
         return topic
 
     def give(
-        self, forest: ForestId, session: SessionId, turn: Turn, topic: UUID, made: Embedded | None, model: str
-    ) -> None:
-        """Give a turn its topic, and store its vector by this model and what that cost."""
-        place = {"forest_id": forest, "session_id": session, "ordinal": turn.ordinal, "occurred_at": turn.occurred_at}
-        vector = {} if made is None else {"vector": to_half(made.vectors[0]), "vector_model": model}
-        own = {"tenant_id": self._tenant, "tree_id": topic, "matched": True}
-        self._db.execute(sa.insert(m.TurnTopic).values(**own, **place, **vector))
-        if made is not None:
+        self, forest: ForestId, session: SessionId, topic: TreeId, turn: Turn, made: Embedded | None, model: str
+    ) -> tuple[str, bool] | None:
+        """Give a turn its topic, and store its vector by this model and what that cost. The topic's title, and whether
+        it is cold; None, and nothing is stored, when it has ended."""
+        place = {"f": forest, "session": session, "ordinal": turn.ordinal, "at": turn.occurred_at, "tree": topic}
+        vector = None if made is None else to_half(made.vectors[0])
+        row = self._run(_GIVE, **place, vector=vector, model=model if made else None).first()
+        if row is not None and made is not None:
             record_calls(self._db, self._tenant, [made.record], forest, session)
+        return None if row is None else (title_of(row), row.cold)

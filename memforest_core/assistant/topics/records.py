@@ -118,7 +118,7 @@ class MatchedTopic:
     id: TreeId
     title: str
     similarity: float | None
-    """The mean cosine with the three turns of the topic that are most alike; None where nothing was compared: the turn
+    """How near the turn is: a cosine, and what shared words add, at most 1. None where nothing was compared: the turn
     began the topic, or follows the turn before it."""
     begun: bool
     """Whether the topic began with this turn."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, cast
 from uuid import UUID
 
-from memforest_core.assistant.topics.cooling import access
+from memforest_core.assistant.topics.cooling import access, warm
 from memforest_core.assistant.topics.records import Temperature, Topic, TopicContext, TopicStats, TopicTurn
 from memforest_core.assistant.topics.rows import Row, TopicRows, idle_s, place_of, topic_of, topic_turn
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
@@ -190,7 +190,9 @@ class TopicService:
     def _visited(self, tenant: TenantId, forest: ForestRef, topic: Topic) -> None:
         """Count an access. A cold topic is warmed at once unless its forest is busy: then the next round does it."""
         if not forest.frozen:
-            access(self.engine, tenant, forest.id, topic.id, cold=topic.temperature is Temperature.COLD)
+            access(self.engine, tenant, forest.id, topic.id)
+            if topic.temperature is Temperature.COLD:
+                warm(self.engine, tenant, forest.id, topic.id)
 
     def _topic(self, rows: TopicRows, forest: ForestRef | None, owner: str, topic: UUID | str) -> tuple[ForestRef, Row]:
         """The forest and the topic's row. Raises NotFound."""

@@ -381,7 +381,7 @@ class Services:
         )
 
     topics = _part(TopicService, lambda own: TopicService(own.engine, own.settings))
-    topic_matcher = _part(TopicMatcher, lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings))
+    topic_matcher = _part(TopicMatcher, lambda own: TopicMatcher(own.engine, own.embedder, own.settings))
     topic_cooling = _part(TopicCooling, lambda own: TopicCooling(own.engine, own.settings.topics))
     describer = _part(
         Describer, lambda own: Describer(own.engine, own._profile_chat, own.settings.profile, own.prompts.profile)
