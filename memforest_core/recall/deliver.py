@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property
-from itertools import takewhile
 from math import inf
+from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -17,18 +17,16 @@ from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, Pa
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TreeKind
 from memforest_core.domain.rendering import turn_line
-from memforest_core.domain.temporal_question import lists_all
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Reranker, failed_call
 from memforest_core.recall.candidates import Scope
-from memforest_core.recall.records import CURRENT, FactText, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.records import CURRENT, FactText, Link, Metadata, PlacedNode, TurnHead, TurnKey
 from memforest_core.recall.request import Request
 from memforest_core.recall.retrieve import Clock
 from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from memforest_core.recall.score import Pool
 from memforest_core.recall.table import Table
-from memforest_core.recall.temporal import SERIES
 from memforest_core.settings import RecallSettings
 
 RERANKED = "rerank"
@@ -38,8 +36,8 @@ PER_FACT = 2
 """Items that may state one and the same fact: more repetitions of it are left out."""
 SPARE = 2
 """Candidates read per item wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
-AT_ONCE = 160
-"""Candidates that are read at once."""
+AT_ONCE, FEW, SHORT = 120, 2, 40
+"""The most candidates that are read at once; how many more than are wanted; characters of a short text."""
 MORE_CHARS = 1_000
 """What is read beyond a budget of text: some of it fits where a long item does not."""
 LONGEST = 8
@@ -60,24 +58,19 @@ class Deliverer:
     def deliver(
         self, pool: Pool, request: Request, table: Table, clock: Clock
     ) -> tuple[tuple[Evidence, ...], list[str], list[CallRecord]]:
-        """At most ``k`` items of all forests and sources, with ``more`` of a list; what was unavailable; and what a
-        call to the cross-encoder cost.
-
-        A vector has no words that a cross-encoder could read.
-        """
+        """At most ``k`` items of all forests and sources, what was unavailable, and what a call to the cross-encoder
+        cost; a vector has no words that one could read."""
         degraded: list[str] = []
         calls: list[CallRecord] = []
         reranker = self.reranker if request.vector is None else None
         first = 0 if reranker is None else self.settings.rerank.first
         with clock.stage("resolve"):
-            more = request.more if lists_all(request.question.text) else 0
-            evidence = self._resolved(pool, request, table, max(request.k + more, first))
+            evidence = self._resolved(pool, request, table, max(request.k, first))
         if reranker is not None:
             with clock.stage("rerank"):
                 evidence, degraded, calls = reranked(reranker, request.question.text, evidence, first)
-        if request.min_score is not None:
-            evidence = tuple(item for item in evidence if item.score >= request.min_score)
-        evidence = widened(evidence, request.k, more)
+        least = -inf if request.min_score is None else request.min_score
+        evidence = tuple(item for item in evidence[: request.k] if item.score >= least)
         if request.max_tokens is not None:
             several = len(pool.scopes) + len(request.sources) > 1
             evidence = tuple(fitting(evidence, request.max_tokens * CHARS_PER_TOKEN, several=several))
@@ -104,12 +97,6 @@ class Deliverer:
             rank = {at: place for place, at in enumerate(chosen)}
             items.sort(key=lambda pair: rank[pair[0]])
         return tuple(item for _, item in items[:wanted])
-
-
-def widened(evidence: Sequence[Evidence], k: int, more: int) -> tuple[Evidence, ...]:
-    """The first ``k`` items, and at most ``more`` behind them as long as each is of the kind of the list."""
-    behind = takewhile(lambda item: SERIES in item.signals, evidence[k : k + more])
-    return (*evidence[:k], *behind)
 
 
 def reranked(
@@ -176,6 +163,7 @@ class Resolver:
     table: Table
     settings: RecallSettings
     _paths: Paths = field(default_factory=Paths)
+    _nodes: dict[NodeId, PathNode] = field(default_factory=dict)
 
     @cached_property
     def _zone(self) -> ZoneInfo:
@@ -193,8 +181,8 @@ class Resolver:
         found: Found = []
         seen: set[tuple[str, str, str]] = set()
         repeated: Counter[FactId] = Counter()
-        for at, content, facts in self._read(ranking[: SPARE * k]):
-            item = None if content is None else self._evidence(at, content, facts)
+        some = int(min(AT_ONCE, k + FEW, most / SHORT))
+        for at, item in self._read(ranking[: SPARE * k], some, neighbours > 0):
             if item is None or (said := (item.speaker, item.time_label, item.text)) in seen:
                 continue
             seen.add(said)
@@ -205,75 +193,86 @@ class Resolver:
             most -= len(item.text)
             if len(found) == k or most <= 0:
                 break
-        found = self._with_paths(found, neighbours)
         return self._with_neighbours(found, neighbours) if neighbours else found
 
-    def _read(self, ranking: Sequence[int]) -> Iterator[tuple[int, str | None, Mapping[UUID, FactText]]]:
-        """The candidates with their turns' texts and their facts."""
+    def _read(self, ranking: Sequence[int], number: int, all_leaves: bool) -> Iterator[tuple[int, Evidence | None]]:
+        """The candidates as items, a ``number`` of them in a round trip; None for one that was deleted."""
         corrections, until, table = self.scope.candidates.corrections, self.scope.bounds.said_until, self.table
-        for start in range(0, len(ranking), AT_ONCE):
-            chosen = ranking[start : start + AT_ONCE]
+        # The path to an item is that to its first fact; any of its facts may have the leaf whose neighbours are shown.
+        leading = None if all_leaves else 1
+        for start in range(0, len(ranking), number):
+            chosen = ranking[start : start + number]
+            keys = list(dict.fromkeys(map(table.key, chosen)))
             wanted = [fact for at in chosen for fact in (*table.facts[at], *corrections.get(table.key(at), ()))]
-            unread = [key for key in dict.fromkeys(map(table.key, chosen)) if key not in self.scope.said]
-            said, read = self.rows.together(
-                self.rows.turn_texts(unread), self.rows.facts(self.scope.forest.id, list(dict.fromkeys(wanted)), until)
+            payloads = {payload for at in chosen for payload in (table.cell[at], *table.facts[at][:leading])}
+            said, read, placed, noted = self.rows.together(
+                self.rows.turn_texts([key for key in keys if key not in self.scope.said]),
+                self.rows.facts(self.scope.forest.id, list(dict.fromkeys(wanted)), until),
+                self.rows.paths(sorted(payloads), SNIPPET_CHARS),
+                self.rows.metadata(keys),
             )
             self.scope.said |= said
+            self._paths.add(placed)
             facts = facts_with_successors(self.rows, self.scope.forest.id, read, until)
-            yield from ((at, self.scope.said.get(table.key(at)), facts) for at in chosen)
+            for at, key in zip(chosen, map(table.key, chosen), strict=True):
+                there = key in self.scope.said and key in noted
+                yield at, self._evidence(at, self.scope.said[key], noted[key], facts) if there else None
 
-    def _evidence(self, at: int, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
-        """One item without its path; None when its fact was deleted."""
+    def _evidence(self, at: int, content: str, noted: Metadata, facts: Mapping[UUID, FactText]) -> Evidence | None:
+        """One item without its neighbours; None when its fact was deleted."""
         table, candidates = self.table, self.scope.candidates
         cell, head = candidates.cells[table.cell[at]], candidates.turns[table.key(at)]
         stated = [facts[fact] for fact in table.facts[at] if fact in facts]
-        turns, corrected = [head], False
-        span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
-        if table.fact[at] is not None:
-            if not stated:
-                return None
-            fact, said = stated[0], stated[0].statement
-            corrected = self._links[fact.id, cell.id].corrected
-            span = said.time if said.time.known else _instant(said.mentioned_at, head.dated)
-            text, kind, turns = said.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
-        elif cell.char_start is not None:
-            text, kind = turn_line(head.name, content[cell.char_start : cell.char_end]), EvidenceKind.CELL
-        else:
-            text = turn_line(head.name, content)
-        right = [] if table.fact[at] is not None else self._right(at, facts)
-        if right:
-            corrected = True
-            text = with_corrections(text, [dated_text(fact.statement, self._zone) for fact in right])
+        if table.fact[at] is None:
+            kind, turns, span = EvidenceKind.TURN, [head], _instant(head.occurred_at, head.dated)
+            if cell.char_start is not None:
+                kind, content = EvidenceKind.CELL, content[cell.char_start : cell.char_end]
+            right = self._right(at, facts)
+            dated, corrected = [dated_text(fact.statement, self._zone) for fact in right], bool(right)
+            text = with_corrections(turn_line(head.name, content), dated)
             stated = [*right, *(fact for fact in stated if fact not in right)]
-        dated = [fact.statement.time for fact in stated if fact.statement.time.known]
-        return replace(
-            self._item(text, span, kind, head, turns),
+        elif stated:
+            fact, said = stated[0], stated[0].statement
+            kind, turns, text = EvidenceKind.FACT, self._sources(fact.id, cell.id, head), said.text
+            span = said.time if said.time.known else _instant(said.mentioned_at, head.dated)
+            corrected = self._links[fact.id, cell.id].corrected
+        else:
+            return None
+        in_session = self._paths.session_path(cell.id)
+        return self._item(
+            text,
+            span,
+            kind,
+            head,
+            turns,
             score=float(table.score[at]),
             fact_ids=tuple(fact.id for fact in stated),
+            path=self._path(at, in_session),
             signals=table.signals_of(at),
-            event=dated[0] if dated else UNKNOWN_TIME,
+            freshness=_freshness(in_session) if cell.placed else Freshness.RAW,
+            event=next((fact.statement.time for fact in stated if fact.statement.time.known), UNKNOWN_TIME),
             corrected=corrected,
             pinned=any(fact.pinned for fact in stated),
+            metadata=noted.turn,
+            session_metadata=noted.session,
         )
 
     def _item(
-        self, text: str, span: TimeSpan, kind: EvidenceKind, head: TurnHead, turns: Sequence[TurnHead]
+        self, text: str, span: TimeSpan, kind: EvidenceKind, head: TurnHead, turns: Sequence[TurnHead], **more: Any
     ) -> Evidence:
-        """An item of the turn ``head``, said in ``turns``; without a score and facts."""
+        """An item of the turn ``head``, said in ``turns``, with ``more`` of what is known of it."""
         return Evidence(
             text=text,
             time=span,
             time_label=day_label(span, self._zone),
-            score=0.0,
             kind=kind,
-            fact_ids=(),
             session_id=head.session_external_id,
             turn_ids=tuple(turn.external_id for turn in turns),
             ordinal=head.ordinal,
-            speaker=head.name,
             origin=head.origin,
             owner=self.scope.forest.owner,
             channel=head.channel,
+            **{"score": 0.0, "fact_ids": (), "speaker": head.name, **more},
         )
 
     def _right(self, at: int, facts: Mapping[UUID, FactText]) -> list[FactText]:
@@ -288,38 +287,22 @@ class Resolver:
         keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
         return [turns[key] for key in keys if key in turns] or [head]
 
-    def _with_paths(self, found: Found, neighbours: int) -> Found:
-        """The items with the path down to them, their freshness, and the metadata of turn and session."""
-        # The path to an item is that to its first fact; any of its facts may have the leaf whose neighbours are shown.
-        facts = None if neighbours else 1
-        table = self.table
-        payloads = {payload for at, _ in found for payload in (table.cell[at], *table.facts[at][:facts])}
-        placed, noted = self.rows.together(
-            self.rows.paths(sorted(payloads), SNIPPET_CHARS),
-            self.rows.metadata(list(dict.fromkeys(table.key(at) for at, _ in found))),
-        )
-        self._paths.add(placed)
-        # Items of one session share its nodes.
-        nodes: dict[NodeId, PathNode] = {}
-        items = []
-        for at, item in found:
-            above = [node for path in self._paths_of(at) for node in path]
-            for node in above:
-                if node.id not in nodes:
-                    nodes[node.id] = _path_node(node, (node.text or "") if self._knows(node) else "")
-            path = tuple([nodes[node.id] for node in above])
-            own, freshness = noted[table.key(at)], self._freshness(table.cell[at])
-            item = replace(item, path=path, freshness=freshness, metadata=own.turn, session_metadata=own.session)
-            items.append((at, item))
-        return items
-
-    def _paths_of(self, at: int) -> list[list[PlacedNode]]:
+    def _path(self, at: int, in_session: Sequence[PlacedNode]) -> tuple[PathNode, ...]:
         """Each tree's nodes above a candidate, from the root down; its session's tree first."""
-        paths = [self._paths.session_path(self.table.cell[at])]
+        paths = [in_session]
         for fact in self.table.facts[at][:1]:
             leaves = self._paths.leaves.get(fact, [])
             paths += [self._paths.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
-        return [path[::-1] for path in paths if path]
+        return tuple([self._shown(node) for path in paths for node in reversed(path)])
+
+    def _shown(self, node: PlacedNode) -> PathNode:
+        # Items of one session share its nodes.
+        if node.id not in self._nodes:
+            summary, span = (node.text or "") if self._knows(node) else "", UNKNOWN_TIME
+            if node.time_start is not None and node.time_end is not None:
+                span = TimeSpan(from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE)
+            self._nodes[node.id] = PathNode(node.kind, node.label, node.level, span, summary, node.id)
+        return self._nodes[node.id]
 
     def _knows(self, node: PlacedNode) -> bool:
         """Whether a summary has only what was said in time and in the channels; entity and scene trees lie in the
@@ -331,14 +314,6 @@ class Resolver:
         if node.kind is not TreeKind.SESSION or node.time_end is None:
             return False
         return from_micros(node.time_end) <= self.scope.bounds.said_until
-
-    def _freshness(self, cell: UUID) -> Freshness:
-        if not self.scope.candidates.cells[cell].placed:
-            return Freshness.RAW
-        path = self._paths.session_path(cell)
-        if all(node.text is None for node in path):
-            return Freshness.FACT
-        return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
 
     def _with_neighbours(self, found: Found, n: int) -> Found:
         """Before and after each item: in its entity's tree, else in the dialogue."""
@@ -382,8 +357,12 @@ class Resolver:
                 continue
             said = fact.statement
             span = said.time if said.time.known else _instant(said.mentioned_at, turns[0].dated)
-            items[fact.id] = replace(
-                self._item(said.text, span, EvidenceKind.FACT, turns[0], turns),
+            items[fact.id] = self._item(
+                said.text,
+                span,
+                EvidenceKind.FACT,
+                turns[0],
+                turns,
                 fact_ids=(fact.id,),
                 speaker=said.speaker,
                 event=said.time,
@@ -419,11 +398,11 @@ def _instant(at: datetime, dated: bool) -> TimeSpan:
     return TimeSpan(at, at, Precision.MINUTE if dated else Precision.DAY)
 
 
-def _path_node(node: PlacedNode, summary: str) -> PathNode:
-    span = UNKNOWN_TIME
-    if node.time_start is not None and node.time_end is not None:
-        span = TimeSpan(from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE)
-    return PathNode(node.kind, node.label, node.level, span, summary, node.id)
+def _freshness(above: Sequence[PlacedNode]) -> Freshness:
+    """Of what is placed, by the nodes above it in its session's tree."""
+    if all(node.text is None for node in above):
+        return Freshness.FACT
+    return Freshness.STALE_SUMMARY if any(node.stale for node in above) else Freshness.SUMMARY
 
 
 def facts_with_successors(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from memforest_core.domain.conditions import Test, parse_conditions
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import TreeKind
+from memforest_core.domain.temporal_question import lists_all
 from memforest_core.domain.turns import Role, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import DenseVector
@@ -154,8 +155,6 @@ class Request:
     vector: object | None = None
     owners: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    more: int = 0
-    """Evidence items beyond ``k`` for a question for all of several things; 0 when the caller set what it wants."""
 
     @property
     def session_trees(self) -> bool:
@@ -194,7 +193,6 @@ def parse_request(
     if unknown:
         raise TypeError(f"recall() has no option {min(unknown)!r}")
     max_tokens = _whole(options.get("max_tokens"), "max_tokens", 1, MAX_TOKENS)
-    most = min(MAX_K, max(settings.k, max_tokens // 4)) if max_tokens is not None else settings.k
     wanted = _whole(k, "k", 1, MAX_K)
     since, until = options.get("since"), options.get("until")
     between = options.get("between")
@@ -213,11 +211,13 @@ def parse_request(
             f" {', '.join(BY_VECTOR)}.",
             code="invalid_mode",
         )
+    parsed = WORDLESS if vector is not None else parse_question(question)
+    more = settings.list_more if max_tokens is None and lists_all(parsed.text) else 0
+    most = max(settings.k + more, (max_tokens or 0) // 4)
     trees = settings.trees if options.get("trees") is None else _names(options.get("trees"), "trees")
     return Request(
-        question=WORDLESS if vector is not None else parse_question(question),
-        k=most if wanted is None else wanted,
-        more=settings.list_more if wanted is None and max_tokens is None else 0,
+        question=parsed,
+        k=min(MAX_K, most) if wanted is None else wanted,
         mode=chosen,
         neighbours=_whole(options.get("neighbours"), "neighbours", 0, MAX_NEIGHBOURS) or 0,
         max_tokens=max_tokens,

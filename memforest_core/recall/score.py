@@ -16,7 +16,7 @@ from memforest_core.models.token_vectors import Packed, Unit, unpack
 from memforest_core.recall.candidates import Scope
 from memforest_core.recall.index_search import best_of_words
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import CellTokens
+from memforest_core.recall.records import CellTokens, TurnKey
 from memforest_core.recall.request import ALWAYS, Bounds, touches
 from memforest_core.recall.retrieve import Clock, covering
 from memforest_core.recall.rows.recall_rows import RecallStore
@@ -84,6 +84,9 @@ def _token_vectors(ordinal: int, cell: CellTokens) -> Packed:
     return turns[turn] if 0 <= turn < len(turns) and len(turns[turn]) else np.concatenate([date, *turns])
 
 
+FEW_BYTES, ANSWERS, BEHIND = 12, 30, 0.999
+"""A turn of so few bytes says nothing without the one before it ("6 months."). 10 to 18 do the same. Of the best
+candidates so many are looked at, and the one before gets this part of the score."""
 CODES_READ = 120
 """The best candidates whose turns are searched for codes: what has a rare word is far ahead by its words already."""
 
@@ -118,7 +121,25 @@ def score(
         if weights["exact"] > 0 and (wanted := codes(question.text)):
             _lift_codes(store, table, pool, weights["exact"], wanted)
         lift_in_time(store, table, pool.scopes, question, weights)
+    if weights["answer"] > 0:
+        _lift_questions(table, pool.scopes)
     return table
+
+
+def _lift_questions(table: Table, scopes: Sequence[Scope]) -> None:
+    """Lift the turn of another person before a good one of few words that was read, to right behind it."""
+    wanted: dict[TurnKey, tuple[float, str]] = {}
+    for at in table.ranking()[:ANSWERS]:
+        (session, ordinal), turn = table.key(at), table.turn[at]
+        said = None if turn is None else scopes[table.scope[at]].said.get((session, ordinal))
+        if turn is not None and said is not None and len(said.encode()) <= FEW_BYTES:
+            wanted.setdefault((session, ordinal - 1), (BEHIND * float(table.score[at]), turn.speaker_id))
+    column = table.zeros()
+    for at, turn in enumerate(table.turn if wanted else ()):
+        least, speaker = wanted.get(table.key(at), (0.0, ""))
+        if turn is not None and turn.speaker_id != speaker:
+            column[at] = max(0.0, least - table.score[at])
+    table.add("answer", column, lift=True)
 
 
 def _lift_tokens(store: RecallStore, table: Table, pool: Pool, weight: float, model: str, question: Unit) -> None:

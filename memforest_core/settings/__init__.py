@@ -564,8 +564,8 @@ class RecallSettings(Group):
     """How much each signal counts, as a JSON object of those that differ from the usual: {"speaker": 0.5}; 0 switches
     one off. Each is described in docs/retrieval.md."""
     list_more: int = Field(default=10, ge=0, le=100)
-    """Items beyond ``k`` that are delivered when a question wants all of several things ("which cars has she had")
-    and each next item has one more; none when the caller sets ``k`` or ``max_tokens``."""
+    """Items beyond ``k`` that are delivered when a question wants all of several things ("which cars has she had");
+    none when the caller sets ``k`` or ``max_tokens``."""
     at_once: int = Field(default=3, ge=1, le=1_024)
     """Recalls that compute at the same time in one process, where no model is called meanwhile; others wait for them,
     which is faster for all. More where Postgres or Qdrant are distant."""

@@ -39,6 +39,11 @@ def tell(stack: Stack) -> None:
     guest = [
         {**turn, "name": "user-17", "speaker_id": "user-17"} for turn in said("I sold the boat.", "user-17 was here.")
     ]
+    ferry = [
+        {"name": name, "speaker_id": name.lower(), "role": "user", "content": text}
+        for name, text in (("Ben", "Where was the pilot from Lyon?"), ("Ann", "On 31D."))
+    ]
+    stack.memory.ingest("ann", "ferry", ferry, wait="none", backfill=True)
     stack.memory.ingest("ann", "guests", guest, wait="none", backfill=True)
 
 
@@ -58,6 +63,12 @@ def recalled(stack: Stack, question: str) -> tuple[Evidence, ...]:
 def test_the_turn_that_says_it_is_first(grown_once: Stack, question: str, words: str) -> None:
     first = recalled(grown_once, question)[0]
     assert words in first.text
+
+
+def test_an_answer_of_few_words_has_its_question_right_behind_it(grown_once: Stack) -> None:
+    first, second, *_ = recalled(grown_once, "Is anything about 31D known?")
+    assert (first.text, second.text) == ("Ann: On 31D.", "Ben: Where was the pilot from Lyon?")
+    assert second.score < first.score
     assert first.signals["exact"] > 0
 
 

@@ -34,9 +34,12 @@ def test_a_budget_of_tokens_without_k_takes_as_many_items_as_could_fit() -> None
     assert requested(max_tokens=8).k == 10
 
 
-def test_a_list_may_be_longer_when_the_caller_sets_neither_k_nor_tokens() -> None:
-    assert requested().more == RecallSettings().list_more > 0
-    assert requested(k=10).more == requested(max_tokens=400).more == 0
+def test_a_list_is_longer_when_the_caller_sets_neither_k_nor_tokens() -> None:
+    settings, many = RecallSettings(), "Which cars has she had?"
+    assert requested(many).k == settings.k + settings.list_more
+    assert requested("Where does she live?").k == settings.k
+    assert requested(many, k=10).k == 10
+    assert requested(many, max_tokens=400).k == 100
 
 
 def test_naive_times_are_in_the_forests_zone() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.evidence import Evidence, RecallResult
+from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall.deliver import widened
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.temporal import SERIES as SIGNAL
 from memforest_core.settings import RecallSettings
@@ -83,15 +81,3 @@ def test_recall_still_answers_when_the_index_fails_half_way(answered: int) -> No
     result = world.recall("What does Rhea drive now?", mode="flat")
     assert result.degraded
     assert result.evidence or not answered
-
-
-def piece(number: int, near: bool) -> Evidence:
-    found = World().recall("Why does Rhea drive?", mode="flat").evidence[0]
-    return replace(found, score=100.0 - number, signals={SIGNAL: 1.0} if near else {"cell": 1.0})
-
-
-def test_a_list_grows_while_items_of_its_kind_come_and_no_further() -> None:
-    parts = [piece(number, near) for number, near in enumerate([True, False, True, True, False, True])]
-    assert widened(parts, 2, 10) == tuple(parts[:4])
-    assert widened(parts, 2, 1) == tuple(parts[:3])
-    assert widened(parts, 2, 0) == tuple(parts[:2])
