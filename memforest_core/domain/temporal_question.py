@@ -62,9 +62,8 @@ def order_of(question: str) -> OrderQuery:
 
 def _order_in(text: str, words: OrderWords) -> OrderQuery:
     """What a text without dates wants by the words of one language."""
-    duration = words.duration.search(text)
-    if duration is not None:
-        return _duration(duration["rest"], words)
+    if words.duration.search(text):
+        return OrderQuery(Order.DURATION)
     between = words.between.search(text)
     if between is None or words.not_time_between.search(text[: between.start()]):
         between = words.after_and_before.search(text)
@@ -84,23 +83,6 @@ def _order_in(text: str, words: OrderWords) -> OrderQuery:
         if pattern.search(text):
             return OrderQuery(order)
     return NO_ORDER
-
-
-def _duration(rest: str, words: OrderWords) -> OrderQuery:
-    """How long: the words behind it name what lasted, or the two ends of what lies between."""
-    between = words.between.search(rest)
-    if between is not None:
-        return OrderQuery(Order.DURATION, _trimmed(between["one"]), _trimmed(between["other"]))
-    started = words.ends.search(rest)
-    pair = words.pair.match(started["ends"]) if started else None
-    if pair is not None:
-        return OrderQuery(Order.DURATION, _trimmed(pair["one"]), _trimmed(pair["other"]))
-    side = next((found for pattern in words.sides if (found := pattern.search(rest))), None)
-    if side is not None and side["rest"].strip():
-        anchor = _clause(side["rest"], True, words)
-        what = rest[: side.start()] if rest[: side.start()].strip() else side["rest"][len(anchor) :]
-        return OrderQuery(Order.DURATION, _trimmed(anchor), _trimmed(words.auxiliary.sub("", what, count=1)))
-    return OrderQuery(Order.DURATION, _trimmed(words.auxiliary.sub("", rest, count=1)))
 
 
 def _is_after(side: re.Match[str], words: OrderWords) -> bool:

@@ -34,7 +34,7 @@ class OrderWords:
     between: Pattern[str]
     """With ``one`` and ``other``."""
     duration: Pattern[str]
-    """How long, with ``rest``."""
+    """How long."""
     before_words: Pattern[str]
     after_words: Pattern[str]
     first_words: Pattern[str]
@@ -54,12 +54,6 @@ class OrderWords:
     """A text up to ``between`` that means no time."""
     after_and_before: Pattern[str] = NEVER
     """As ``between``."""
-    ends: Pattern[str] = NEVER
-    """The two ``ends`` of how long."""
-    pair: Pattern[str] = NEVER
-    """Two ends, ``one`` and ``other``."""
-    auxiliary: Pattern[str] = NEVER
-    """Words between how long and what lasted."""
 
 
 @dataclass(frozen=True, slots=True)
