@@ -35,11 +35,9 @@ ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8"})
 """Built-in embedding models that know English alone: their vectors say little about other languages."""
 
 _E5_REDUCE = {"near_duplicate": 0.88, "scene_assign": 0.924, "scene_weak": 0.9, "scene_merge": 0.984}
-COSINES: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    "multilingual-e5-small-4bit": {"reduce": _E5_REDUCE | {"scene_time_bonus": 0.017}, "topics": {"match": 0.84}}
-}
-"""What is not set of a group of settings is so with an embedding model: by ``memforest calibrate``; ``match`` and
-``near_duplicate`` are reached by as many pairs of its sample as with the default model."""
+COSINES = {"multilingual-e5-small-4bit": {"reduce": _E5_REDUCE | {"scene_time_bonus": 0.017}}}
+"""What is not set of a group of settings is so with an embedding model: by ``memforest calibrate``;
+``near_duplicate`` is reached by as many pairs of its sample as with the default model."""
 
 PREFIX = "MEMFOREST_"
 """Every variable of ours begins so."""

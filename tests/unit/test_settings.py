@@ -124,11 +124,11 @@ def test_the_quiet_period_grows_with_each_doubling_of_a_large_tree() -> None:
 
 
 def test_cosines_that_are_not_set_are_those_of_the_embedding_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given e5 by its one setting, then facts and topics are compared by cosines of its narrow band; what is set wins."""
+    """Given e5 by its one setting, then facts are compared by cosines of its narrow band; what is set wins."""
     usual = load_settings()
-    assert (usual.reduce.scene_assign, usual.topics.match) == (0.70, 0.40)
+    assert usual.reduce.scene_assign == 0.70
     monkeypatch.setenv("MEMFOREST_EMBEDDING__MODEL", "multilingual-e5-small-4bit")
     monkeypatch.setenv("MEMFOREST_REDUCE__SCENE_WEAK", "0.91")
     e5 = load_settings()
-    assert (e5.reduce.scene_assign, e5.reduce.scene_weak, e5.topics.match) == (0.924, 0.91, 0.84)
+    assert (e5.reduce.scene_assign, e5.reduce.scene_weak) == (0.924, 0.91)
     assert e5.reduce.scene_cap == usual.reduce.scene_cap
