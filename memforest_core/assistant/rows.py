@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.store import tables as m
-from memforest_core.store.owners import VISIBLE, ForestRows, lock_forest, speakers_of
+from memforest_core.store.owners import VISIBLE, ForestRows, lock_forest
 from memforest_core.store.rows import among
 
 Stored = TypeVar("Stored", bound=BaseModel)
@@ -71,10 +71,6 @@ def read_stored(shape: type[Stored], text: str | None) -> Stored | None:
 
 class PeopleRows(ForestRows):
     """Who speaks in a memory."""
-
-    def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
-        """The id and each name of the human speakers, the newest names first."""
-        return speakers_of(self._db, self._tenant, forest)
 
     def has_spoken(self, forest: ForestId, speakers: Collection[str]) -> bool:
         """Whether one of these ids has said a turn that is no note."""

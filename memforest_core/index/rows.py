@@ -9,15 +9,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId
+from memforest_core.domain.ids import ForestId, LeaseToken, TenantId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.index.collection_rows import STORE
 from memforest_core.index.content_rows import Content, read_contents
 from memforest_core.index.records import LEASE_S, PointLease, PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
-from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.rows import among
@@ -394,10 +392,6 @@ class IndexRows(VectorRows):
         self._hold(ids)
         versions, seen = [row.version for row in rows], [found.get(row.id, 0) for row in rows]
         return self._run(_MARK_MISSING, ids=ids, versions=versions, found=seen).rowcount
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
-        """Account for model calls."""
-        record_calls(self._db, self._tenant, calls, forest, session)
 
 
 class IndexStore:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import cache
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler
@@ -38,6 +39,7 @@ class SocketCall(NamedTuple):
     result: TypeAdapter[Any]
 
 
+@cache
 def _call_of(name: str) -> SocketCall:
     method = getattr(VectorIndex, name)
     types = get_type_hints(method, include_extras=True)
@@ -54,7 +56,6 @@ _METHODS = (
     *("prepare", "upsert", "delete", "search", "versions", "differing"),
     *("set_aside", "count", "scan", "read_mark", "write_mark"),
 )
-CALLS = {name: _call_of(name) for name in _METHODS}
 
 
 class Refused(BaseModel):
@@ -145,9 +146,9 @@ class SocketIndex:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """The other calls, with the arguments and results of the ``VectorIndex``."""
-        if name not in CALLS:
+        if name not in _METHODS:
             raise AttributeError(name)
-        names = CALLS[name].arguments.model_fields
+        names = _call_of(name).arguments.model_fields
 
         def called(*given: Any, **named: Any) -> Any:
             return self._call(name, **dict(zip(names, given, strict=False)), **named)
@@ -161,7 +162,7 @@ class SocketIndex:
     def _call(self, name: str, **arguments: Any) -> Any:
         if self._closed:
             raise IndexUnavailable("the vector index is closed")
-        call = CALLS[name]
+        call = _call_of(name)
         body = call.arguments.model_construct(**arguments).model_dump_json(warnings=False)
         try:
             with closing(_Connection(self._path, self._timeout_s)) as connection:
@@ -281,9 +282,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: bytes) -> tuple[HTTPStatus, bytes]:
         collection, _, name = self.path.lstrip("/").partition("/")
-        if name not in CALLS:
+        if name not in _METHODS:
             return HTTPStatus.NOT_FOUND, _refused(INVALID_REQUEST, "there is no such call")
-        call, index = CALLS[name], self.server.index
+        call, index = _call_of(name), self.server.index
         try:
             arguments = call.arguments.model_validate_json(body)
         except ValidationError as error:

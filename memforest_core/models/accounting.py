@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from memforest_core.errors import MemForestError
 from memforest_core.models.calls import CallRecord, Step
-from memforest_core.models.litellm_runtime import litellm_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,8 @@ class ListPrices:
         own = self._given.get(step, UNPRICED)
         if own.given:
             return own.cost_usd(prompt_tokens, completion_tokens, cached_tokens)
+        from memforest_core.models.litellm_runtime import litellm_module
+
         listed: Mapping[str, Mapping[str, float]] = litellm_module().model_cost
         known = listed.get(model) or listed.get(model.partition("/")[2])
         if not known or "input_cost_per_token" not in known:

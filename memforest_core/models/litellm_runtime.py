@@ -16,6 +16,7 @@ from typing import Any, Concatenate, TypeVar, cast
 
 import httpx
 
+from memforest_core.domain.extras import uncollected
 from memforest_core.domain.forks import abandon, in_child
 
 T = TypeVar("T")
@@ -172,7 +173,7 @@ def _load() -> Any:
 
 def litellm_module() -> Any:
     """litellm, imported at the first use (about 2 s and 155 MB)."""
-    with _import_lock:
+    with _import_lock, uncollected():
         return _load()
 
 

@@ -11,11 +11,11 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.models.accounting import UNPRICED, Price, StepSettings
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
 from memforest_core.models.embedders import e5, minilm
-from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
 from memforest_core.models.limits.model_limits import ModelLimits, limit_key
 from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, RerankSettings, Settings
 
 if TYPE_CHECKING:
+    from memforest_core.models.limits.call_limits import CallLimits
     from memforest_core.models.litellm_chat import LitellmChat
 
 log = structlog.get_logger(__name__)
@@ -91,6 +91,8 @@ def open_limits(settings: Settings) -> CallLimits:
     A ``sentinel://`` broker does not say what its master is called: each process then uses its part of the
     limits (one part of ``deployment.worker_processes``), as it does while Redis is unavailable.
     """
+    from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
+
     address = client_address(settings.broker.url.get_secret_value())
     if address is None:
         log.warning("limits_not_shared", reason="the broker is given by its sentinels")

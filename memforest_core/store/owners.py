@@ -162,6 +162,10 @@ class ForestRows(TenantRows):
         """The owner's forest."""
         return find_forest(self._db, self._tenant, owner)
 
+    def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
+        """The id and each name of everybody who has spoken, the newest names first."""
+        return speakers_of(self._db, self._tenant, forest)
+
     def lock_forest(self, forest: ForestId) -> str | None:
         """Become the forest's only writer, waiting for the one before; its state, None when it does not exist.
 

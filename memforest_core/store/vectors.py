@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId
+from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.domain.indexed import cell_text
-from memforest_core.models.calls import OwnText, Vectors
+from memforest_core.models.calls import CallRecord, OwnText, Vectors
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.rows import TenantRows
 
 Key = tuple[ForestId, bytes]
@@ -120,6 +121,10 @@ def from_bytes(raw: bytes) -> Vectors:
 
 class VectorRows(TenantRows):
     """The vectors of texts, stored under forest, model and content hash."""
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        """Account for model calls."""
+        record_calls(self._db, self._tenant, calls, forest, session)
 
     def vectors_by_hash(self, model: str, keys: Iterable[Key]) -> dict[Key, Vectors]:
         """The stored vectors of those content hashes that have one in their forest."""

@@ -1,21 +1,23 @@
-"""Publishing wake-ups: bounded in time, harmless when lost, ids only."""
+"""Publishing wake-ups: bounded in time, harmless when lost, ids only. Celery is imported by the first: a process that
+only recalls has none."""
 
 from __future__ import annotations
 
 import threading
 import time
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
-from celery import Celery
-from kombu.exceptions import OperationalError
-from kombu.messaging import Producer
-from redis.exceptions import RedisError
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.messages import TASK_NAMES, Queue
+
+if TYPE_CHECKING:
+    from celery import Celery
+    from kombu.messaging import Producer
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +30,8 @@ ENOUGH = 4
 
 def producer_app(settings: BrokerSettings) -> Celery:
     """A Celery app that can only send."""
+    from celery import Celery
+
     app = Celery("memforest-producer", set_as_current=False, fixups=())
     timeout = settings.publish_timeout_s
     app.conf.update(
@@ -55,18 +59,23 @@ class CeleryWakeUps:
     """WakeUps over a producer app."""
 
     def __init__(self, settings: BrokerSettings) -> None:
-        self._app = producer_app(settings)
+        self._settings = settings
+        self._app: Celery | None = None
         self._resting_until = 0.0
         self._lock = threading.Lock()
 
     def send(self, queue: str, tenant: TenantId, ref: UUID | str, count: int = 1) -> bool:
+        from kombu.exceptions import OperationalError
+        from redis.exceptions import RedisError
+
         with self._lock:
             if time.monotonic() < self._resting_until:
                 return False
+            app = self._app = self._app or producer_app(self._settings)
         try:
-            with self._app.producer_or_acquire() as producer:
+            with app.producer_or_acquire() as producer:
                 for _ in range(min(count, max(count, ENOUGH) - _waiting(producer, queue))):
-                    self._app.send_task(
+                    app.send_task(
                         TASK_NAMES[Queue(queue)],
                         kwargs={"tenant": tenant, "ref": str(ref)},
                         queue=str(queue),
@@ -83,7 +92,8 @@ class CeleryWakeUps:
 
     def close(self) -> None:
         """Release the broker connections."""
-        self._app.close()
+        if self._app is not None:
+            self._app.close()
 
 
 def _waiting(producer: Producer, queue: str) -> int:

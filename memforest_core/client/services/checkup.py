@@ -20,7 +20,6 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, IndexUnavailable, MemForestError
 from memforest_core.index.index_opening import open_index
 from memforest_core.index.qdrant.edge_index import ASIDE, read_all
-from memforest_core.index.qdrant.server_index import unreachable
 from memforest_core.models.answers import open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.call_limits import client_address, open_redis
@@ -210,6 +209,9 @@ def _index(settings: Settings, embedder: Embedder, place: str) -> str:
         try:
             index.prepare()
         except IndexUnavailable as error:
+            # Qdrant's client takes 0.4 s to import, and workers of a node use this module without it.
+            from memforest_core.index.qdrant.server_index import unreachable
+
             if unreachable(error):
                 raise IndexUnavailable(f"Qdrant can't be reached at {place}: check MEMFOREST_INDEX__URL.") from error
             raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from memforest_core.assistant.calendar.service import CalendarService
 from memforest_core.assistant.checked_calls import CheckedCalls
@@ -50,7 +50,6 @@ from memforest_core.lifecycle.retain.service import Retention
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.answers import Prompts, open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
-from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.model_opening import (
     BUILT_IN_EMBEDDINGS,
     chat_key,
@@ -62,7 +61,6 @@ from memforest_core.models.model_opening import (
 )
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
-from memforest_core.observe.webhooks.posting import Poster, PostingWorker
 from memforest_core.recall.answer import AnswerService, open_answering
 from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.rows.visit_rows import VisitStore
@@ -81,6 +79,10 @@ from memforest_core.work.rows.job_rows import JobStore
 from memforest_core.work.rows.operation_rows import OperationRows
 from memforest_core.work.runner import Handler
 from memforest_core.work.telemetry import SILENT, Telemetry
+
+if TYPE_CHECKING:
+    from memforest_core.models.limits.call_limits import CallLimits
+    from memforest_core.observe.webhooks.posting import PostingWorker
 
 T = TypeVar("T")
 
@@ -198,7 +200,8 @@ class Services:
     producer: Producer
     index: VectorIndex
     embedder: Embedder
-    limits: CallLimits
+    remote_limits: CallLimits | None
+    """Of the embedding model, None for one that runs in this process."""
     telemetry: Telemetry = SILENT
 
     @property
@@ -222,6 +225,11 @@ class Services:
     _profile_chat = _part(
         CheckedCalls, lambda own: CheckedCalls(own.engine, own._chat_for(Step.PROFILE), own.telemetry, own.redactor)
     )
+
+    @cached_property
+    def limits(self) -> CallLimits:
+        """The limits of all models that are called, opened with the first."""
+        return self.remote_limits or open_limits(self.settings)
 
     @cached_property
     def chat(self) -> ChatModel:
@@ -330,12 +338,13 @@ class Services:
             undo=own.lifecycle.undo(),
         ),
     )
-    webhooks = _part(
-        PostingWorker,
-        lambda own: PostingWorker(
-            own.engine, own.settings.webhooks, Poster(own.settings.webhooks), _jitter(), own.telemetry
-        ),
-    )
+
+    @cached_property
+    def webhooks(self) -> PostingWorker:
+        from memforest_core.observe.webhooks.posting import Poster, PostingWorker
+
+        settings = self.settings.webhooks
+        return PostingWorker(self.engine, settings, Poster(settings), _jitter(), self.telemetry)
 
     @cached_property
     def recall(self) -> RecallService:
@@ -348,7 +357,7 @@ class Services:
             # What the rules extract points to turns; what a model wrote is evidence itself.
             pointers=self._offline(Step.EXTRACT),
             chat=self._chat_for(Step.BROWSE, Step.PLAN),
-            reranker=open_reranker(rerank, self.limits),
+            reranker=open_reranker(rerank, None if rerank.model is None else self.limits),
             visits=self.visits,
             prompts=self.prompts,
             redactor=self.redactor,
@@ -419,7 +428,8 @@ class Services:
             if "recall" in self.__dict__:
                 self.recall.close()
             self.index.close()
-            self.limits.close()
+            if self.remote_limits or "limits" in self.__dict__:
+                self.limits.close()
             self.producer.close()
 
 
@@ -434,18 +444,27 @@ def open_services(
     unavailable is no error: what is written is indexed when it is back.
     """
     with ExitStack() as undo:
-        producer = open_producer(settings, telemetry)
-        undo.callback(producer.close)
-        check_ready(producer.engine)
-        limits = open_limits(settings)
-        undo.callback(limits.close)
-        embedder = embedder or open_embedder(settings.embedding, limits)
+        producer, limits, embedder = _opened(undo, settings, embedder, telemetry)
         index = open_index(settings, embedder, owned=owns_index)
         claim_collection(producer.engine, index.name, embedder.model, embedder.dimension)
         services = Services(settings, producer, index, embedder, limits, telemetry)
         services.prompts  # noqa: B018 - read now, so that a bad file is refused at the start
         undo.pop_all()
     return services
+
+
+def _opened(
+    undo: ExitStack, settings: Settings, embedder: Embedder | None, telemetry: Telemetry | None = None
+) -> tuple[Producer, CallLimits | None, Embedder]:
+    """The checked database, and the embedding model with the limits of one that is called."""
+    producer = open_producer(settings, telemetry)
+    undo.callback(producer.close)
+    check_ready(producer.engine)
+    if embedder is not None or settings.embedding.model in BUILT_IN_EMBEDDINGS:
+        return producer, None, embedder or open_embedder(settings.embedding)
+    limits = open_limits(settings)
+    undo.callback(limits.close)
+    return producer, limits, open_embedder(settings.embedding, limits)
 
 
 @contextmanager
@@ -455,12 +474,7 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
     Raises InvalidSettings for a database at another schema, StoreUnavailable.
     """
     with ExitStack() as undo:
-        producer = open_producer(settings)
-        undo.callback(producer.close)
-        check_ready(producer.engine)
-        limits = open_limits(settings)
-        undo.callback(limits.close)
-        embedder = embedder or open_embedder(settings.embedding, limits)
+        producer, _, embedder = _opened(undo, settings, embedder)
         index = open_index(settings, embedder)
         undo.callback(index.close)
         rows = IndexStore(producer.engine)

@@ -14,10 +14,9 @@ from sqlalchemy.types import TypeEngine
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
 from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow, WindowResult
-from memforest_core.models.calls import CallRecord, OwnText
+from memforest_core.models.calls import OwnText
 from memforest_core.settings import ExtractSettings
 from memforest_core.store import tables as m
-from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import adding, columns_of, given_rows, given_to
 from memforest_core.store.owners import people_of
 from memforest_core.store.rows import among, record_of, seconds_from_now
@@ -242,7 +241,3 @@ class ExtractRows(VectorRows):
     def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
         """Dead-letter the window's cells with the error."""
         self._end(window, code, text, state=WorkState.DEAD, outcome="dead")
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
-        """Account for model calls."""
-        record_calls(self._db, self._tenant, calls, forest, session)

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import (
     TermCounts,
     cell_text,
@@ -31,9 +31,7 @@ from memforest_core.ingest.refresh.records import (
     Title,
     TitleSource,
 )
-from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import among, record_of, seconds_from_now
@@ -406,10 +404,6 @@ class RefreshRows(VectorRows):
         done = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, ids))
         self._db.execute(done.values(redo_at=None))
         return len(mine)
-
-    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
-        """Account for model calls."""
-        record_calls(self._db, self._tenant, calls, forest, session)
 
 
 def _title(row: sa.Row[*tuple[Any, ...]]) -> Title | None:

@@ -15,7 +15,7 @@ from memforest_core.domain.times import from_micros
 from memforest_core.domain.turns import Turn
 from memforest_core.observe.reading.records import FactSource, StoredFact, StoredOwner
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRows, speakers_of, visible
+from memforest_core.store.owners import ForestRows, visible
 from memforest_core.store.rows import among, record_of
 from memforest_core.store.statements import from_document
 from memforest_core.store.turn_rows import turns_of, whole_turns
@@ -77,10 +77,6 @@ class ReadingRows(ForestRows):
             )
         )
         return None if found is None else SessionId(found)
-
-    def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
-        """The ids and names of the human speakers, the newest names first."""
-        return speakers_of(self._db, self._tenant, forest)
 
     def sessions(self, forest: ForestId, after: Sequence[object] | None, limit: int) -> Sequence[Row]:
         """Rows of sessions, the newest first, from the one after this place."""

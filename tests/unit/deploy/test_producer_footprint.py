@@ -1,4 +1,4 @@
-"""An app server that only enqueues pays for no model library, no vector store and no worker."""
+"""An app server pays for no model library, no vector store and no worker; one that only recalls for no broker."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ HEAVY = [
     "memforest_workers",
     "alembic",
     "typer",
+    "fastapi",
+    "celery",
+    "kombu",
+    "redis",
+    "httpx",
+    "httpcore",
 ]
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "from memforest_core import MemForestClient",
+        "from memforest_core import MemForestClient, MemForest",
         "from memforest_core.client.services.producer_services import open_producer;"
         "from memforest_core.settings import load_settings; open_producer(load_settings()).close()",
     ],
