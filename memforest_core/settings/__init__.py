@@ -528,7 +528,7 @@ WEIGHTS: dict[str, float] = {
     "lexical": 0.7,
     "dense": 1.3,
     "cell": 0.5,
-    "fact": 0.7,
+    "fact": 1.0,
     "root": 0.5,
     "next_but_one": 0.2,
     "answer": 0.15,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from memforest_core.domain.scoring import Weights
 from memforest_core.settings import WEIGHTS
 
-PLAIN: Weights = {**WEIGHTS, "lexical": 1.0, "dense": 1.0, "fact": 1.0}
-"""Words, vectors and facts count alike, so that sums can be done in the head."""
+PLAIN: Weights = {**WEIGHTS, "lexical": 1.0, "dense": 1.0}
+"""Words and vectors count alike, so that sums can be done in the head."""
 
 
 def weights(**changed: float) -> Weights:
