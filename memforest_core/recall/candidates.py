@@ -89,7 +89,7 @@ class Scope:
     near: Mapping[FactId, float] = field(default_factory=dict)
     """How near facts are to a question about a series of statements; empty for most questions."""
     texts: TextsById = field(default_factory=dict)
-    """The texts of the best cell and the best fact by words."""
+    """The texts of the best cell and the best fact by words, where something is compared with them."""
     said: dict[TurnKey, str] = field(default_factory=dict)
     """The contents of turns that were read."""
 

@@ -234,7 +234,10 @@ class Retriever:
         """Read what became cold and the best of the hits' texts into the scope: one round trip, or two when a topic
         became cold or warm meanwhile. Everybody who has spoken, and where the facts among the hits were said."""
         forest, question, search = scope.forest, request.question, scope.search
-        best = [id_ for scores in (search.cells, search.facts) if (id_ := best_of_words(scores)) is not None]
+        behind = scope.unsure or bool(scope.unindexed)
+        # Only other forests and what is not in the index are compared with them.
+        compared = [search.cells, search.facts] if behind or scope.cold is not None or request.owners else []
+        best = [id_ for scores in compared if (id_ := best_of_words(scores)) is not None]
         now_cold, speakers, texts, links = rows.together(
             rows.cold_topics(forest.owner),
             rows.speakers(forest.id),
@@ -242,7 +245,6 @@ class Retriever:
             rows.links_of_facts(list(hits[_FACT]), OCCURRENCES_PER_FACT, scope.bounds.said_until),
         )
         scope.texts = texts
-        behind = scope.unsure or bool(scope.unindexed)
         if request.vector is not None:
             scope.degraded += [CATCHING_UP_FOR_VECTOR] if behind else []
             scope.degraded += [COLD_FOR_VECTOR] if scope.cold or now_cold else []
