@@ -215,6 +215,7 @@ class Resolver:
             self._paths.add(placed)
             facts = facts_with_successors(self.rows, self.scope.forest.id, read, until)
             for at, key in zip(chosen, map(table.key, chosen), strict=True):
+                # Metadata is read last: a turn whose text was read earlier may be deleted by now.
                 there = key in self.scope.said and key in noted
                 yield at, self._evidence(at, self.scope.said[key], noted[key], facts) if there else None
 

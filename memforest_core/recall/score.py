@@ -131,12 +131,16 @@ def _lift_questions(table: Table, scopes: Sequence[Scope]) -> None:
     wanted: dict[TurnKey, tuple[float, str]] = {}
     for at in table.ranking()[:ANSWERS]:
         (session, ordinal), turn = table.key(at), table.turn[at]
-        said = None if turn is None else scopes[table.scope[at]].said.get((session, ordinal))
-        if turn is not None and said is not None and len(said.encode()) <= FEW_BYTES:
+        if turn is None or table.fact[at] is not None:
+            continue
+        said = scopes[table.scope[at]].said.get((session, ordinal))
+        if said is not None and len(said.encode()) <= FEW_BYTES:
             wanted.setdefault((session, ordinal - 1), (BEHIND * float(table.score[at]), turn.speaker_id))
     column = table.zeros()
-    for at, turn in enumerate(table.turn if wanted else ()):
-        least, speaker = wanted.get(table.key(at), (0.0, ""))
+    # Of a long turn, or one with sentences of a chat model, the best candidate only.
+    for at in table.ranking() if wanted else ():
+        least, speaker = wanted.pop(table.key(at), (0.0, ""))
+        turn = table.turn[at]
         if turn is not None and turn.speaker_id != speaker:
             column[at] = max(0.0, least - table.score[at])
     table.add("answer", column, lift=True)

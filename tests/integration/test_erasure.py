@@ -25,6 +25,7 @@ from memforest_core.lifecycle.erase import steps
 from memforest_core.lifecycle.erase.records import Receipt, Removed
 from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
 from memforest_core.models.calls import Embedder, Vectors
+from memforest_core.recall.deliver import Deliverer
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.model_server import ModelServer
@@ -622,6 +623,21 @@ def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(reste
     rested.drive()
     assert_nowhere(rested, "telescope")
     assert_whole(rested)
+
+
+def test_a_turn_that_is_deleted_during_a_recall_is_not_delivered(
+    rested: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a recall that has read the turn's text for its token vectors, when the turn is deleted before delivery."""
+    question, deliver = "Who keeps a zorblax telescope?", Deliverer.deliver
+    assert "zorblax" in rested.memory.recall("bob", question).evidence[0].text
+
+    def late(*given: Any) -> Any:
+        erase(rested, session="garage", turns=["turn@0"])
+        return deliver(*given)
+
+    monkeypatch.setattr(Deliverer, "deliver", late)
+    assert not any("zorblax" in item.text for item in rested.memory.recall("bob", question).evidence)
 
 
 def test_the_open_end_of_a_running_session_is_closed_or_goes(rested: Stack) -> None:

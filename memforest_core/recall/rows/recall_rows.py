@@ -176,7 +176,7 @@ class RecallRows:
         ]
 
     def metadata(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, Metadata]]:
-        """The metadata of turns and of their sessions."""
+        """The metadata of turns that are not deleted, and of their sessions."""
         return self._of_turns(sql.METADATA, keys, _metadata)
 
     def last_said(self, forest: ForestId) -> datetime | None:

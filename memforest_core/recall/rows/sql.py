@@ -186,6 +186,7 @@ METADATA = sa.text(f"""
       {WANTED_TURNS}
      CROSS JOIN LATERAL (
         SELECT metadata FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
+     WHERE NOT t.erased
     """)  # noqa: S608 - constants of this package
 
 LAST_SAID = sa.text("SELECT max(time_end) FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f")

@@ -42,7 +42,7 @@ CARS = [said(0, 1.0), said(2, 0.9), said(1, 0.8)]
         (Order.BETWEEN, None, []),
     ],
 )
-def test_statements_about_one_thing_are_lifted_by_their_order_the_nearer_ones_more(
+def test_statements_about_one_thing_are_lifted_by_their_order(
     order: Order, anchors: tuple[int | None, ...] | None, lifted: list[int]
 ) -> None:
     moments = None if anchors is None else tuple(None if at is None else (START, at) for at in anchors)
