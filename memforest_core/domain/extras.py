@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from memforest_core.errors import InvalidSettings
 
 _OWN = "memforest["
+_pausing: list[bool] = []
+"""Not empty while an import is under way: a child that is forked then has no thread that ends the pause."""
+os.register_at_fork(after_in_child=lambda: gc.enable() if _pausing else None)
 
 
 def pip_line(package: str) -> str:
@@ -20,17 +25,19 @@ def pip_line(package: str) -> str:
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Around an import of many modules: no garbage is collected, which saves a quarter of its time."""
-    collects = gc.isenabled()
+    collects, known = gc.isenabled(), len(sys.modules)
+    _pausing.extend([True] * collects)
     gc.disable()
     try:
         yield
     finally:
         if collects:
-            if not gc.get_freeze_count():
+            if len(sys.modules) > known and not gc.get_freeze_count():
                 # Makes all that was imported old at once; the next collection would search it otherwise.
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+            _pausing.clear()
 
 
 @contextmanager

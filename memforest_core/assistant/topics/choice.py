@@ -81,7 +81,8 @@ def choose(text: str, vector: Vectors | None, earlier: Sequence[Said], current: 
     A score is the cosine of the turn with the mean of the topic's earlier turns, all without the mean of all topics,
     and what shared words add.
     """
-    words, said = telling(text), [telling(each.text) for each in earlier]
+    said = [telling(each.text) for each in earlier]
+    words = telling(text).intersection(frozenset[str]().union(*said))
     rare = {word: log((len(said) + 1) / (sum(word in one for one in said) + 0.5)) for word in words}
     vectors = _centred([vector, *(each.vector for each in earlier)])
     topics: dict[UUID, list[int]] = defaultdict(list)
@@ -101,7 +102,7 @@ def choose(text: str, vector: Vectors | None, earlier: Sequence[Said], current: 
 def _centred(found: Sequence[Vectors | None]) -> Vectors:
     """Vectors without the mean of all but the first, shape (texts, dimension); zeros of those that are missing."""
     width = next((len(one) for one in found if one is not None), 1)
-    there = {at: _unit(one) for at, one in enumerate(found) if one is not None and len(one) == width}
+    there = {at: _unit(one) for at, one in enumerate(found) if one is not None and len(one) == width and one.any()}
     made = np.zeros((len(found), width), np.float32)
     for at, one in there.items():
         made[at] = one

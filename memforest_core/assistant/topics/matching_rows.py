@@ -39,10 +39,12 @@ _BEFORE = sa.text(f"""
 _COMPARED = sa.text(f"""
     WITH newest AS (
         SELECT w.session_id, w.ordinal, w.occurred_at,
-               row_number() OVER (PARTITION BY w.tree_id ORDER BY w.occurred_at DESC) AS nth,
-               count(*) FILTER (WHERE w.vector_model = :model) OVER (PARTITION BY w.tree_id) AS vectors
+               row_number() OVER own AS nth,
+               count(w.vector_model) FILTER (WHERE w.vector_model = :model)
+                   OVER (own ROWS BETWEEN CURRENT ROW AND :each - 1 FOLLOWING) AS vectors
           FROM (SELECT w.session_id, w.ordinal, w.tree_id, w.occurred_at, w.vector_model FROM memforest.turn_topic w
-                 WHERE w.tenant_id = :t AND w.forest_id = :f ORDER BY w.occurred_at DESC LIMIT :newest) w)
+                 WHERE w.tenant_id = :t AND w.forest_id = :f ORDER BY w.occurred_at DESC LIMIT :newest) w
+        WINDOW own AS (PARTITION BY w.tree_id ORDER BY w.occurred_at DESC))
     SELECT w.tree_id, coalesce(left(t.content, :chars), r.title, '') AS text,
            CASE WHEN w.vector_model = :model THEN w.vector
                 WHEN newest.nth = 1 AND newest.vectors = 0 THEN r.centroid END AS vector

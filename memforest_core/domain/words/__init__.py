@@ -25,7 +25,7 @@ LANGUAGES = ("english", "german", "spanish", "french", "chinese", "japanese")
 _SAMPLE = 600
 """Characters that are looked at, as in ``languages``."""
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_KANA, _HANGUL = re.compile("[\u3040-\u30ff]"), re.compile("[\uac00-\ud7a3]")
+_KANA, _HANGUL = re.compile("[\u3040-\u30fa\u30fc-\u30ff]"), re.compile("[\uac00-\ud7a3]")
 _SHARED = {"month": MONTH, "season": SEASON, "unit": UNIT, "weekday": WEEKDAY, "year": YEAR}
 _PART = re.compile(r"@(\w+)(\|?)@")
 

@@ -29,6 +29,8 @@ from memforest_core.models.onnx_model import OnnxModel
 MODEL = "multilingual-e5-small-4bit"
 MAX_TOKENS = 512
 """The length the model was trained for; the rest of a text is not read."""
+MAX_CHARS = 16 * MAX_TOKENS
+"""The longest token has 16 signs."""
 LARGEST = 63
 """Of a weight: two products with numbers up to 255 fit into the 16 bits that older processors add them in."""
 _HEAD, _WORDS, _NORMAL, _TENSOR = (struct.Struct(f"<{form}") for form in ("4sI7ifi", "5iQ", "iI", "BIQQ"))
@@ -177,5 +179,5 @@ class _Engine(Encoder):
         if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
             raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.")
         before = self._before[query]
-        ids, starts = (part[: MAX_TOKENS - len(before) - 1] for part in self._tokenizer.split(text))
+        ids, starts = (part[: MAX_TOKENS - len(before) - 1] for part in self._tokenizer.split(text[:MAX_CHARS]))
         return Encoded([*before, *ids, self._last], starts, len(before))

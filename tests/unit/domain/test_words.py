@@ -111,7 +111,8 @@ Où habitais-je avant Lyon ? => before Lyon | Qu'est-ce que j'ai fait après le 
 Où vivait Marc entre Lyon et Nantes ? => between Lyon / Nantes | Quel était mon premier travail ? => first
 Où habite Marc maintenant ? => latest | 立川に引っ越す前はどこに住んでた？ => before 立川に引っ越す
 合唱をやめたあとは何をした？ => after 合唱をやめた | 京都を出てから立川に着くまではどこにいた？ => between 京都を出 / 立川に着く
-最初の仕事は何だった？ => first | 健太は今どこに住んでる？ => latest | 健太は京都に何年間住んだ？ => duration
+最初の仕事は何だった？ => first | 最後に買った車は？ => latest | Où vivait Marc apres Lyon ? => after Lyon
+健太は今どこに住んでる？ => latest | 健太は京都に何年間住んだ？ => duration
 """)
 
 
@@ -128,7 +129,8 @@ Wer hat Angst vor dem Hund? | Was mache ich nach der Arbeit? | Was ist der Unter
 Was habe ich letzte Woche gelesen? | Wo habe ich noch gesucht? | ¿Qué hago antes de dormir?
 ¿Qué leí la semana pasada? | ¿Cuál es la diferencia entre Lima y Quito? | 三天前我买了什么？ | 睡觉前我做什么？ | 北京和杭州之间的区别是什么？
 我妹妹叫什么名字？ | Qu'est-ce que j'ai lu la semaine dernière ? | Quelle est la différence entre Lyon et Nantes ?
-猫の名前は何ですか | 何月何日に引っ越した？
+猫の名前は何ですか | 何月何日に引っ越した？ | Où suis-je allé l'an dernier ? | Où vivait Marc avant l'été ?
+犬の名前の由来は？ | 仕事は何時から何時まで？ | 今まで何匹の犬を飼った？
 """),
 )
 def test_no_order_is_meant(question: str) -> None:
@@ -160,7 +162,7 @@ def test_a_question_about_now_names_its_attribute(question: str, attribute: str)
 Wo hat Anna gewohnt? | Wo wohnte Anna? | Wo habe ich vor Graz gewohnt? | Wo wird Anna wohnen?
 Wie lange wohne ich in Graz? | ¿Dónde vivía Ana? | ¿Dónde ha vivido Ana? | ¿Dónde va a vivir Ana?
 ¿Dónde vivía yo antes de Lima? | 安娜以前住在哪里？ | 安娜住过哪里？ | 安娜打算住在哪里？ | Où habitait Anna ? | Où Anna va habiter ?
-アンナはどこに住んでいた？
+アンナはどこに住んでいた？ | いつ結婚した？ | 何キロ走った？ | Quand s'est-elle mariée ? | Avec qui est-ce qu'Anna travaille ?
 """),
 )
 def test_other_questions_ask_for_no_present_state(question: str) -> None:
@@ -205,7 +207,7 @@ def test_a_question_about_an_earlier_state_names_its_attribute(question: str, at
     cases("""
 Und danach? | Was ist mit seiner Schwester? | Wo wohnt sie jetzt? | Wann hat er das gekauft?
 Wie viel hat es gekostet, und wer war dort? | ¿Y después? | ¿Cómo se llama su perro? | ¿Dónde vive ella ahora?
-¿Cuándo la compré en la tienda? | ¿Quién estaba con nosotros allí? | 那他的妹妹叫什么名字呢？ | 她现在住在哪个城市？ | 你是什么时候去那里的？
+¿Cuándo la compré en la tienda? | ¿Quién estaba con nosotros allí? | Où habite-t-elle ? | 那他的妹妹叫什么名字呢？ | 她现在住在哪个城市？ | 你是什么时候去那里的？
 """),
 )
 def test_leans_on_what_was_said(question: str) -> None:
@@ -217,7 +219,7 @@ def test_leans_on_what_was_said(question: str) -> None:
     cases("""
 Wo wohnt Clara jetzt? | Wie heißt Claras Hund und wie alt ist er? | Was habe ich heute früh gemacht?
 ¿Dónde vive Clara? | ¿Cómo se llama el perro de Clara y qué edad tiene su gato? | ¿Qué fue lo que compré el lunes?
-¿Dónde vivo ahora? | 克拉拉现在住在哪个城市？ | 我这个周末要做什么？ | 我其他的书放在哪里？
+¿Dónde vivo ahora? | 克拉拉现在住在哪个城市？ | 我这个周末要做什么？ | Où étais-je en mars ? | 我其他的书放在哪里？
 """),
 )
 def test_a_question_that_needs_no_earlier_turn(question: str) -> None:
