@@ -16,6 +16,7 @@ def test_an_import_that_fails_leaves_the_collector_on() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_collects_though_a_thread_of_its_parent_imports() -> None:
     with uncollected():
         child = os.fork()
