@@ -127,11 +127,11 @@ def score(
 
 
 def _lift_questions(table: Table, scopes: Sequence[Scope]) -> None:
-    """Lift the turn of another person before a good one of few words that was read, to right behind it."""
+    """Lift the turn of another person before a good answer of few words that was read, to right behind it."""
     wanted: dict[TurnKey, tuple[float, str]] = {}
     for at in table.ranking()[:ANSWERS]:
         (session, ordinal), turn = table.key(at), table.turn[at]
-        if turn is None or table.fact[at] is not None:
+        if turn is None or turn.is_question or table.fact[at] is not None:
             continue
         said = scopes[table.scope[at]].said.get((session, ordinal))
         if said is not None and len(said.encode()) <= FEW_BYTES:

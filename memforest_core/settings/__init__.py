@@ -34,9 +34,9 @@ OFFLINE = "offline"
 ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8"})
 """Built-in embedding models that know English alone: their vectors say little about other languages."""
 
-_E5_REDUCE = {"near_duplicate": 0.88, "scene_assign": 0.924, "scene_weak": 0.9, "scene_merge": 0.984}
-COSINES = {"multilingual-e5-small-4bit": {"reduce": _E5_REDUCE | {"scene_time_bonus": 0.017}}}
-"""What is not set of a group of settings is so with an embedding model: by ``memforest calibrate``;
+E5 = {"near_duplicate": 0.88, "scene_assign": 0.924, "scene_weak": 0.9, "scene_merge": 0.984, "scene_time_bonus": 0.017}
+COSINES = {"multilingual-e5-small-4bit": E5}
+"""Settings of ``reduce`` with an embedding model, where they are not set: by ``memforest calibrate``;
 ``near_duplicate`` is reached by as many pairs of its sample as with the default model."""
 
 PREFIX = "MEMFOREST_"
@@ -701,10 +701,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _cosines_of_the_model(self) -> Self:
-        for name, usual in COSINES.get(self.embedding.model, {}).items():
-            group = getattr(self, name)
-            unset = {key: value for key, value in usual.items() if key not in group.model_fields_set}
-            object.__setattr__(self, name, group.model_copy(update=unset))  # settings are frozen
+        usual, given = COSINES.get(self.embedding.model, {}), self.reduce.model_fields_set
+        unset = {name: value for name, value in usual.items() if name not in given}
+        object.__setattr__(self, "reduce", self.reduce.model_copy(update=unset))  # settings are frozen
         return self
 
     @property
