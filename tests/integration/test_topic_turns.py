@@ -7,12 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from memforest_core import AsyncMemForest, MemForestClient
+from memforest_core.assistant.topics.matching_rows import EACH, MatchingRows
 from memforest_core.lifecycle.retain.rows import RetentionRows
 from memforest_core.store.topics import ASSIGN
+from memforest_core.store.vectors import to_half
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
@@ -226,6 +229,19 @@ def test_a_turn_joins_a_topic_whose_turns_nobody_compared(pipeline: Stack) -> No
     [one] = pipeline.memory.topics("bob").items
     assert append(pipeline, "user", 30 * DAY, "Rufus the dog eats tomato plants again.").topic.id == one.id
     assert append(pipeline, "user", 60 * DAY, "Parliament votes about tariffs on imported steel.").topic.begun
+
+
+def test_a_topic_whose_only_vector_is_of_an_old_turn_has_that_of_its_facts(pipeline: Stack) -> None:
+    lines = [f"My dog Rufus ate {n} of the tomato plants." for n in range(EACH + 1)]
+    pipeline.memory.enqueue("bob", "whole", said(*lines, start=1_700_000_000))
+    pipeline.drive()
+    vector, model = to_half(np.ones(384, np.float32)), pipeline.services.embedder.model
+    pipeline.execute(
+        "UPDATE memforest.turn_topic SET vector = :v, vector_model = :m WHERE ordinal = 0", v=vector, m=model
+    )
+    [[forest]] = pipeline.rows("SELECT forest_id FROM memforest.forest WHERE owner = 'bob'")
+    with MatchingRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+        assert sum(one.vector is not None for one in rows.compared(forest, model)) == 1
 
 
 def test_a_topic_without_facts_has_its_accesses_as_long_as_it_is_there(pipeline: Stack) -> None:

@@ -111,7 +111,7 @@ Où habitais-je avant Lyon ? => before Lyon | Qu'est-ce que j'ai fait après le 
 Où vivait Marc entre Lyon et Nantes ? => between Lyon / Nantes | Quel était mon premier travail ? => first
 Où habite Marc maintenant ? => latest | 立川に引っ越す前はどこに住んでた？ => before 立川に引っ越す
 合唱をやめたあとは何をした？ => after 合唱をやめた | 京都を出てから立川に着くまではどこにいた？ => between 京都を出 / 立川に着く
-最初の仕事は何だった？ => first | 最後に買った車は？ => latest | Où vivait Marc apres Lyon ? => after Lyon
+最初の仕事は何だった？ => first | 最後に買った車は？ => latest | 健太が前に住んでた町は？ => before | Où vivait Marc apres Lyon ? => after Lyon
 健太は今どこに住んでる？ => latest | 健太は京都に何年間住んだ？ => duration
 """)
 
@@ -130,7 +130,7 @@ Was habe ich letzte Woche gelesen? | Wo habe ich noch gesucht? | ¿Qué hago ant
 ¿Qué leí la semana pasada? | ¿Cuál es la diferencia entre Lima y Quito? | 三天前我买了什么？ | 睡觉前我做什么？ | 北京和杭州之间的区别是什么？
 我妹妹叫什么名字？ | Qu'est-ce que j'ai lu la semaine dernière ? | Quelle est la différence entre Lyon et Nantes ?
 猫の名前は何ですか | 何月何日に引っ越した？ | Où suis-je allé l'an dernier ? | Où vivait Marc avant l'été ?
-犬の名前の由来は？ | 仕事は何時から何時まで？ | 今まで何匹の犬を飼った？
+犬の名前の由来は？ | 仕事は何時から何時まで？ | 今まで何匹の犬を飼った？ | この前会ったのは誰？
 """),
 )
 def test_no_order_is_meant(question: str) -> None:
