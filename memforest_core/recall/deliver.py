@@ -142,12 +142,10 @@ class Paths:
 
     def path(self, leaf: PlacedNode) -> list[PlacedNode]:
         """The ancestors of a leaf, lowest first."""
-        path: list[PlacedNode] = []
-        above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
-        while above is not None:
-            path.append(above)
-            above = self.nodes.get(above.parent_id) if above.parent_id else None
-        return path
+        path = [leaf]
+        while (above := path[-1].parent_id) is not None and above in self.nodes:
+            path.append(self.nodes[above])
+        return path[1:]
 
     def session_path(self, cell: UUID) -> list[PlacedNode]:
         """The nodes above a cell in its session's tree, lowest first; empty until it is placed."""
@@ -308,13 +306,10 @@ class Resolver:
     def _knows(self, node: PlacedNode) -> bool:
         """Whether a summary has only what was said in time and in the channels; entity and scene trees lie in the
         time of events, and go through all channels."""
-        if self.scope.bounds.channels and node.kind is not TreeKind.SESSION:
-            return False
-        if self.scope.bounds.said_until is None:
-            return True
-        if node.kind is not TreeKind.SESSION or node.time_end is None:
-            return False
-        return from_micros(node.time_end) <= self.scope.bounds.said_until
+        bounds, of_session = self.scope.bounds, node.kind is TreeKind.SESSION
+        if bounds.said_until is None:
+            return of_session or not bounds.channels
+        return of_session and node.time_end is not None and from_micros(node.time_end) <= bounds.said_until
 
     def _with_neighbours(self, found: Found, n: int) -> Found:
         """Before and after each item: in its entity's tree, else in the dialogue."""
@@ -344,19 +339,16 @@ class Resolver:
         """Facts that are not known to be wrong as evidence, with the turns that said them last."""
         until = self.scope.bounds.said_until
         read = self.rows.one(self.rows.facts(self.scope.forest.id, list(dict.fromkeys(ids)), until))
-        facts = [fact for fact in read if fact.superseded_by is None]
-        known = self.rows.one(self.rows.links_of_facts([fact.id for fact in facts], 1, until))
-        links = {link.fact_id: link for link in known}
-        keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
+        facts = {fact.id: fact for fact in read if fact.superseded_by is None}
+        links = self.rows.one(self.rows.links_of_facts(list(facts), 1, until))
+        keys = [(link.session_id, turn) for link in links for turn in link.turn_ordinals]
         heads = {(head.session_id, head.ordinal): head for head in self.rows.turns(keys)}
         items: dict[UUID, Evidence] = {}
-        for fact in facts:
-            link = links.get(fact.id)
-            keys = [] if link is None else [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
-            turns = [heads[key] for key in keys if key in heads]
-            if link is None or not turns or not self._shows(turns[0]):
+        for link in links:
+            turns = [heads[link.session_id, turn] for turn in link.turn_ordinals if (link.session_id, turn) in heads]
+            if not turns or not self._shows(turns[0]):
                 continue
-            said = fact.statement
+            fact, said = facts[link.fact_id], facts[link.fact_id].statement
             span = said.time if said.time.known else _instant(said.mentioned_at, turns[0].dated)
             items[fact.id] = self._item(
                 said.text,
@@ -374,10 +366,8 @@ class Resolver:
 
     def _shows(self, head: TurnHead) -> bool:
         """Whether a turn may be a neighbour."""
-        bounds = self.scope.bounds
-        return head.session_external_id not in bounds.excluded and (
-            not bounds.channels or head.channel in bounds.channels
-        )
+        excluded, channels = self.scope.bounds.excluded, self.scope.bounds.channels
+        return head.session_external_id not in excluded and (not channels or head.channel in channels)
 
     def _dialogue(self, keys: Sequence[TurnKey], n: int) -> dict[TurnKey, Evidence]:
         """The turns around others, as evidence."""
@@ -424,13 +414,12 @@ def last_corrections(corrections: Sequence[FactId], facts: Mapping[UUID, FactTex
     """The facts at the ends of these corrections, each once; one that is not placed yet is not among them."""
     seen: set[UUID] = set()
     for right in corrections:
-        fact = facts.get(right)
-        while fact is not None and fact.superseded_by is not None and fact.id not in seen:
-            seen.add(fact.id)
-            fact = facts.get(fact.superseded_by)
-        if fact is not None and fact.id not in seen:
-            seen.add(fact.id)
-            yield fact
+        at: FactId | None = right
+        while at is not None and at not in seen and (fact := facts.get(at)) is not None:
+            seen.add(at)
+            if fact.superseded_by is None:
+                yield fact
+            at = fact.superseded_by
 
 
 def dated_text(said: Statement, zone: tzinfo) -> str:

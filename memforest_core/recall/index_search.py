@@ -82,12 +82,9 @@ class IndexSearch:
         self.failure = other.failure
         return {FactId(fact): cosine for fact, cosine in other.facts.dense.items()}
 
-    def of(self, kind: PointKind) -> Scores:
-        """The scores of one kind of points."""
-        return {PointKind.CELL: self.cells, PointKind.FACT: self.facts, PointKind.NODE: self.nodes}[kind]
-
     def _list(self, kind: PointKind, vector: DenseVector | SparseVector) -> dict[UUID, float]:
-        return self.of(kind).lexical if isinstance(vector, SparseVector) else self.of(kind).dense
+        scores = {PointKind.CELL: self.cells, PointKind.FACT: self.facts, PointKind.NODE: self.nodes}[kind]
+        return scores.lexical if isinstance(vector, SparseVector) else scores.dense
 
     def _scope_of(self, kind: PointKind) -> IndexFilter:
         if kind is PointKind.NODE:

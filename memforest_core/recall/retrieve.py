@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from math import inf
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -121,12 +122,10 @@ def _bounds(rows: RecallRows, forest: ForestRef, request: Request, *, times: boo
     if about is not None:
         # "In May", years after the last conversation, means its last May.
         about = named_period(request.question.text, at, known_until=rows.last_said(forest.id))
-    sessions = None
-    many = False
-    if request.channels:
-        found = rows.sessions_in(forest.id, request.channels, request.sessions, MAX_SESSIONS + 1)
-        many = len(found) > MAX_SESSIONS
-        sessions = None if many else frozenset(found)
+    channels = request.channels
+    found = rows.sessions_in(forest.id, channels, request.sessions, MAX_SESSIONS + 1) if channels else []
+    many = len(found) > MAX_SESSIONS
+    sessions = frozenset(found) if channels and not many else None
     if sessions is None and request.sessions:
         sessions = frozenset(rows.sessions(forest.id, request.sessions))
     bounds = Bounds(
@@ -334,10 +333,7 @@ def _seconds(between: Range) -> tuple[float, float] | None:
     first, last = between
     if first is None and last is None:
         return None
-    return (
-        first.timestamp() if first is not None else float("-inf"),
-        last.timestamp() if last is not None else float("inf"),
-    )
+    return first.timestamp() if first is not None else -inf, last.timestamp() if last is not None else inf
 
 
 def covering(question: Question, found: TextsById) -> dict[UUID, float]:

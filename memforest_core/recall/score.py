@@ -71,9 +71,7 @@ def likeness(near: NDArray[np.float32], lengths: Sequence[int]) -> NDArray[np.fl
 def above_median(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """Scores from 0 for their median, and for what is below it, to 1 for the best of them."""
     middle, best = np.median(scores), scores.max()
-    if best <= middle:
-        return np.zeros_like(scores)
-    parts: NDArray[np.float32] = np.clip((scores - middle) / (best - middle), 0.0, 1.0)
+    parts: NDArray[np.float32] = np.clip((scores - middle) / ((best - middle) or 1.0), 0.0, 1.0)
     return parts
 
 

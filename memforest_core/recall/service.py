@@ -254,10 +254,8 @@ class RecallService:
         degraded: list[str],
     ) -> Pool:
         """All that competes: what the forests have, and what the sources found in time."""
-        if scopes:
-            bounds = scopes[0].bounds
-        else:
-            bounds = Bounds(between=request.between(zone), said_until=request.said_until(zone))
+        outside = Bounds(between=request.between(zone), said_until=request.said_until(zone))
+        bounds = scopes[0].bounds if scopes else outside
         if not searching:
             return Pool(scopes, (), bounds)
         with clock.stage("sources"):

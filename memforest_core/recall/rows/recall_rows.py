@@ -77,9 +77,8 @@ class RecallRows:
         """The owner's forest, if it exists."""
 
         def made(rows: Rows) -> ForestRef | None:
-            for id_, zone, state, name in rows:
-                return ForestRef(ForestId(id_), owner, zone, state == "frozen", name)
-            return None
+            found = (ForestRef(ForestId(id_), owner, zone, state == "frozen", name) for id_, zone, state, name in rows)
+            return next(found, None)
 
         return Read(sql.FOREST, {"t": self._tenant, "owner": owner}, made)
 
@@ -219,7 +218,8 @@ class RecallRows:
         if values is None:
             return {}, {}
         values |= {"t": self._tenant, "f": forest, "n": limit, "until": until}
-        cells, facts = Read(sql.TEXT_OF_CELLS, values, _texts), Read(sql.TEXT_OF_FACTS, values, _texts)
+        cells: Read[TextsById] = Read(sql.TEXT_OF_CELLS, values, dict)
+        facts: Read[TextsById] = Read(sql.TEXT_OF_FACTS, values, dict)
         return self._through.together(cells, facts)
 
     def cold_text(
@@ -241,7 +241,7 @@ class RecallRows:
 
     def not_indexed(self, owner: str, limit: int) -> Read[TextsById]:
         """Cells of the owner that the vector index has not seen yet, latest first."""
-        return Read(sql.NOT_INDEXED, {"t": self._tenant, "owner": owner, "n": limit}, _texts)
+        return Read(sql.NOT_INDEXED, {"t": self._tenant, "owner": owner, "n": limit}, dict)
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> Read[dict[UUID, str]]:
         """The beginning of each cell's and each fact's text."""
@@ -285,10 +285,6 @@ def _roots(rows: Rows) -> list[TreeRoot]:
 def _cold(rows: Rows) -> tuple[TextsById, TextsById]:
     cells, facts = ({id_: text for of, id_, text in rows if of == kind} for kind in ("cell", "fact"))
     return cells, facts
-
-
-def _texts(rows: Rows) -> TextsById:
-    return dict(rows)
 
 
 def _cells(rows: Rows) -> tuple[list[CellRef], list[TurnHead]]:
