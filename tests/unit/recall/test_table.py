@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
 import pytest
 
+from memforest_core.domain.ids import SessionId
 from memforest_core.domain.scoring import Scores, Weights
+from memforest_core.recall.candidates import Scope
+from memforest_core.recall.records import TurnHead
+from memforest_core.recall.score import _lift_questions
 from memforest_core.recall.table import SIGNALS, Table, Votes
 from tests.harness.weights import weights
+from tests.unit.recall.memory import START
 
 SESSION = UUID(int=1000)
 ONLY_OWN = weights(root=0, next_but_one=0, speaker=0)
@@ -127,3 +133,20 @@ def test_a_turn_is_lifted_towards_a_better_one_next_but_one(
     table.add("cell", np.array(scores))
     votes = Votes(table, NONE, NONE, NONE, weights(next_but_one=0.1))
     assert SIGNALS["next_but_one"](table, votes).tolist() == pytest.approx(lifts)
+
+
+def test_only_a_short_answer_lifts_the_best_candidate_of_the_turn_before_it() -> None:
+    """Given short turns behind long ones, then a question and a sentence of a model lift nothing."""
+    made, said = Table(), {}
+    short = ((1, "6 months.", False, None), (3, "And you?", True, None), (5, "Yes.", False, UUID(int=1)))
+    for ordinal, text, question, fact in short:
+        for turn, offsets in ((ordinal - 1, (0, 900)), (ordinal, (0,))):
+            head = TurnHead(SessionId(SESSION), turn, "", "", "ab"[turn % 2], "", START, True, "user")
+            head = head._replace(is_question=turn == ordinal and question)
+            for offset in offsets:
+                made.append(0, (SESSION, turn, offset), SESSION, turn=head, fact=fact if turn == ordinal else None)
+        said[SessionId(SESSION), ordinal] = text
+    made.add("cell", np.array([0.2, 0.1, 1.0] * 3))
+    _lift_questions(made, [cast(Scope, SimpleNamespace(said=said))])
+    assert made.score[:3].tolist() == pytest.approx([0.999, 0.1, 1.0])
+    assert np.count_nonzero(made.lifted) == 1
