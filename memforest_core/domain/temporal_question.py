@@ -4,15 +4,74 @@ before or after others, the first, or all."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from memforest_core.domain.languages import ENGLISH as IN_ENGLISH
 from memforest_core.domain.question_time import without_dates
 from memforest_core.domain.state_names import spellings
-from memforest_core.domain.words import words_of
-from memforest_core.domain.words.records import NowWords, OrderWords
+from memforest_core.domain.text import terms
+from memforest_core.domain.words import ENGLISH, words_in, words_of
+from memforest_core.domain.words.records import Attribute, NowWords, OrderWords, Words
+
+
+@dataclass(frozen=True, slots=True)
+class _Stems:
+    """The terms of one attribute in one language."""
+
+    questions: frozenset[str]
+    statements: frozenset[str]
+
+
+def question_attributes(question: Collection[str], words: Words = ENGLISH) -> tuple[Attribute, ...]:
+    """The attributes that a question's terms ask for by the words of one language; empty for most questions.
+
+    To live is said of much: with another attribute it means no residence ("which dog lived with her?").
+    """
+    wanted, stems = frozenset(question), _stems_of(words.language)
+    found = tuple(attribute for attribute, each in stems.items() if wanted & each.questions)
+    if len(found) > 1 and wanted & stems[Attribute.RESIDENCE].questions <= _living(words.language):
+        return tuple(attribute for attribute in found if attribute is not Attribute.RESIDENCE)
+    return found
+
+
+def telling_terms(attributes: Collection[Attribute], words: Words = ENGLISH) -> frozenset[str]:
+    """The terms that statements of these attributes are likely to hold in one language."""
+    stems = _stems_of(words.language)
+    return frozenset(term for attribute in attributes for term in stems[attribute].statements)
+
+
+def answering_terms(question: Collection[str], spoken: Iterable[Words]) -> frozenset[str]:
+    """The terms of statements that tell what a question's terms ask for, in each language that it may be in."""
+    return frozenset(term for words in spoken for term in telling_terms(question_attributes(question, words), words))
+
+
+@lru_cache
+def _stems_of(language: str) -> Mapping[Attribute, _Stems]:
+    words = words_in(language)
+    return {
+        attribute: _Stems(_stems(wording.question, words), _statement_stems(wording.statement, words))
+        for attribute, wording in words.wordings.items()
+    }
+
+
+@lru_cache
+def _living(language: str) -> frozenset[str]:
+    words = words_in(language)
+    return _stems(words.living, words)
+
+
+def _stems(text: str, words: Words) -> frozenset[str]:
+    return frozenset(terms(text, words.language) if words.spaced else text.split())
+
+
+def _statement_stems(text: str, words: Words) -> frozenset[str]:
+    """Under all terms that a turn may be indexed by: the language of a short one is often taken for English."""
+    stems = _stems(text, words)
+    return stems | frozenset(terms(text, IN_ENGLISH)) if words.spaced else stems
+
 
 MAX_WORDS = 64
 """Words of a question that are looked at."""
@@ -32,7 +91,9 @@ class Order(StrEnum):
     LATEST = "latest"
     """The last one, which is current."""
     DURATION = "duration"
-    """How long one lasted, or how long lies between two."""
+    """How long one lasted, or how long lies between two; also how often."""
+    ALL = "all"
+    """Each of them: which ones, how many."""
     NONE = "none"
 
 
@@ -177,25 +238,22 @@ SIDE_BY_SIDE = frozenset({"pet", "possession"})
 def series_of(question: str) -> Order:
     """Which of several statements about one thing, by their order, a question is after.
 
-    NONE for most questions, also for how long and how often. Raises nothing.
+    NONE for most questions. Raises nothing.
     """
-    order = order_of(question).order
-    if order is Order.NONE and not SIDE_BY_SIDE.isdisjoint(current_attributes(question)):
+    text, order = without_dates(question), order_of(question).order
+    spoken = [words.series for words in words_of(question)]
+    if any(words.often.search(text) for words in spoken):
+        return Order.DURATION
+    if order is not Order.NONE:
+        return order
+    if not SIDE_BY_SIDE.isdisjoint(current_attributes(question)):
         return Order.LATEST
-    return Order.NONE if order is Order.DURATION or _how_often(question) else order
-
-
-def _how_often(question: str) -> bool:
-    text = without_dates(question)
-    return any(words.series.often.search(text) for words in words_of(question))
+    return Order.ALL if any(words.every.search(text) for words in spoken) else order
 
 
 def lists_all(question: str) -> bool:
     """Whether a question wants all of several things, so that more of them are an answer too."""
-    if order_of(question).order is not Order.NONE or series_of(question) is not Order.NONE or _how_often(question):
-        return False
-    text = without_dates(question)
-    return any(words.series.every.search(text) for words in words_of(question))
+    return series_of(question) is Order.ALL
 
 
 def as_subject(question: str, names: Iterable[tuple[int, int]]) -> str:

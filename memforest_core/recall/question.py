@@ -6,12 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from memforest_core.domain.indexed import query_weights
 from memforest_core.domain.text import clean, normalize_name, variants
 from memforest_core.domain.words import ENGLISH, words_of
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import InvalidInput
-from memforest_core.index.vector_index import SparseVector
 from memforest_core.settings import ENGLISH_EMBEDDINGS
 
 MAX_QUESTION_CHARS = 8_192
@@ -74,10 +72,6 @@ class Question:
     def held(self, terms: Collection[str]) -> frozenset[str]:
         """Which of the wanted terms a text with these terms has, in any of their languages."""
         return frozenset(self.spellings.get(term, term) for term in self.terms.intersection(terms))
-
-    def sparse(self) -> SparseVector:
-        """One for each distinct term; rarity comes from the index."""
-        return SparseVector(*query_weights(self.terms))
 
 
 def _words(text: str) -> tuple[str, ...]:

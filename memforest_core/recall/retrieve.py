@@ -15,12 +15,13 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, SessionId, TenantId, TreeKind
+from memforest_core.domain.indexed import term_index
 from memforest_core.domain.people import People, found_in
 from memforest_core.domain.question_time import named_period
 from memforest_core.domain.scoring import coverage, fused
-from memforest_core.domain.temporal_question import Order, order_of
+from memforest_core.domain.temporal_question import Order, answering_terms, order_of
 from memforest_core.domain.text import terms
-from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, VectorIndex
+from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.browse import browse
 from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, Scope, read_candidates, shortlist
@@ -197,7 +198,8 @@ class Retriever:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in request.trees))
-        return IndexSearch(self.index, everything, dense, request.question.sparse(), cells, trees)
+        words = expanded(request.question, self.settings.weights["wording"])
+        return IndexSearch(self.index, everything, dense, words, cells, trees)
 
     def _limits(self, request: Request, bounds: Bounds) -> Mapping[PointKind, int]:
         """Flat hits per signal: at least as many as evidence items wanted.
@@ -327,6 +329,14 @@ def named_keys(question: Question, people: People) -> list[str]:
     named += [one.person for one in found_in(question.text, people)]
     known = [key for person in named if person is not None for key in sorted(person.keys)]
     return list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
+
+
+def expanded(question: Question, wording: float) -> SparseVector:
+    """The question's terms; with ``wording`` the usual words of statements of the state that it is about."""
+    telling = answering_terms(question.terms, question.spoken) if wording > 0 else ()
+    weights = dict.fromkeys(map(term_index, telling), wording)
+    weights |= dict.fromkeys(map(term_index, question.terms), 1.0)
+    return SparseVector(*zip(*sorted(weights.items()), strict=True)) if weights else SparseVector((), ())
 
 
 def _seconds(between: Range) -> tuple[float, float] | None:

@@ -25,6 +25,7 @@ from memforest_core.domain.state_order import FORMER, Role, joking, meant, not_s
 from memforest_core.domain.temporal_question import (
     MAX_WORDS,
     Order,
+    answering_terms,
     as_subject,
     current_attributes,
     is_about_still,
@@ -50,16 +51,16 @@ SERIES, PREVIOUS = "series", "previous"
 """Signals: a place in the order of time among statements about one thing; a state that was before another."""
 READ = 120
 """The best candidates, and those near the question, whose texts are read; the others stay where they are."""
-FADING = {Order.FIRST: 0.4, Order.LATEST: 0.4, Order.BEFORE: 0.7, Order.AFTER: 0.7, Order.BETWEEN: 1.0}
-"""The part of the lift that each further statement gets of the one before it."""
+FADING = {Order.FIRST: 0.4, Order.LATEST: 0.4, Order.BEFORE: 0.7, Order.AFTER: 0.7}
+"""The part of the lift that each further statement gets of the one before it; of other orders all of it."""
+TOGETHER = {Order.ALL: 0.5, Order.DURATION: 0.5}
+"""The part of the lift of several that answer together: each is less sure to be meant."""
 SAME_ANCHOR = 0.8
 """Texts with this part of the best one's anchor words speak of the anchor too; the earliest of them counts."""
 LEAST_ANCHOR = 0.34
 """An anchor of which no text has this much is not known; then nothing is lifted."""
 ABOUT = 0.6
 """Statements with this part of the best one's evidence are about the subject of the question."""
-SURELY_ABOUT = 0.7
-"""The same where nearness is not known."""
 NEARNESS = 2.0
 """The evidence of the statement nearest to the question, where the best score of all is 1. Nearness or score alone
 lifts small talk: with nearness alone LoCoMo's mrr falls by 0.9."""
@@ -163,9 +164,9 @@ def _lift_series(
     said = _statements(store, table, number, scope, question, order)
     top = max((float(table.score[each.at]) for each in said), default=0.0)
     column = table.zeros()
-    about = [each for each in said if each.evidence >= (ABOUT if scope.near else SURELY_ABOUT)]
+    about = [each for each in said if each.evidence >= ABOUT]
     for each, part in series_parts(about, order, _anchors(said, scope, question)):
-        column[each.at] = weight * top * each.evidence * part
+        column[each.at] = weight * top * each.evidence * part * TOGETHER.get(order, 1.0)
     table.add(SERIES, column, lift=True)
     if not scope.near or scope.candidates.sentences:
         return {}
@@ -197,6 +198,8 @@ def _statements(
         ]
     )
     evidence[[joking(texts.get(key, "")) for key in keys]] = 0.0
+    if not scope.near and (telling := answering_terms(question.terms, question.spoken)):
+        evidence[[telling.isdisjoint(words) for words in spoken]] = 0.0
     evidence /= evidence.max(initial=0.0) or 1.0
     if order is Order.LATEST and len(read) and codes(texts.get(keys[int(evidence.argmax())], "")):
         evidence += [
@@ -226,6 +229,8 @@ def series_parts(
     """The statements ``about`` one thing that an order means, each with its part of the weight; the others get nothing.
     Before and after are counted from the anchor, or from the last statement without one; None for one not
     known. What lies between two anchors does so strictly: they are no answer."""
+    if order in TOGETHER:
+        return [(each, 1.0) for each in about]
     about = sorted(about, key=lambda each: each.moment)
     if anchors is None or not about:
         return []
@@ -236,7 +241,7 @@ def series_parts(
         about = [each for each in about if each.moment < last]
     if order in {Order.BEFORE, Order.LATEST}:
         about.reverse()
-    return [(each, FADING[order] ** place) for place, each in enumerate(about)]
+    return [(each, FADING.get(order, 1.0) ** place) for place, each in enumerate(about)]
 
 
 def anchor_moment(said: Sequence[Statement], anchor: Collection[str]) -> Moment | None:

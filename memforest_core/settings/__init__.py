@@ -530,6 +530,7 @@ WEIGHTS: dict[str, float] = {
     "cell": 0.5,
     "fact": 1.0,
     "root": 0.5,
+    "wording": 0.65,
     "next_but_one": 0.2,
     "answer": 0.15,
     "speaker": 0.3,

@@ -79,16 +79,16 @@ def requested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, li
 
 
 def test_transition_questions_have_their_evidence_within_the_first_five(requested: dict[str, list[Requested]]) -> None:
-    """Below what was measured (62 of 67 within five, 45 first), above 26 first without the series."""
+    """Below what was measured (65 of 67 within five, 50 first), above 26 first without the series."""
     topics = Counter(one.topic for one in requested[TRANSITIONS])
     assert len(requested[TRANSITIONS]) >= 60
     assert set(topics) == {"residence", "job", "pet", "weight", "project"}
-    assert sum(one.found for one in requested[TRANSITIONS]) >= 60
-    assert sum(1 in one.ranks for one in requested[TRANSITIONS]) >= 41
+    assert sum(one.found for one in requested[TRANSITIONS]) >= 63
+    assert sum(1 in one.ranks for one in requested[TRANSITIONS]) >= 46
 
 
 def test_changes_of_anything_are_found_by_their_order_in_time(requested: dict[str, list[Requested]]) -> None:
-    """Below what was measured (49 of 65 within five, 43 first), above 44 and 23 without the series."""
+    """Below what was measured (53 of 65 within five, 44 first), above 44 and 23 without the series."""
     assert len(requested[CHANGES]) == 65
-    assert sum(one.found for one in requested[CHANGES]) >= 46
-    assert sum(1 in one.ranks for one in requested[CHANGES]) >= 39
+    assert sum(one.found for one in requested[CHANGES]) >= 50
+    assert sum(1 in one.ranks for one in requested[CHANGES]) >= 40

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from re import Pattern
 
 NEVER = re.compile(r"(?!)")
 """For what a language does not have."""
+
+
+class Attribute(StrEnum):
+    """A state that changes over a life; values are names of attributes as facts carry them."""
+
+    RESIDENCE = "residence"
+    JOB = "job"
+    PET = "pet"
+    WEIGHT = "weight"
+    PROJECT = "status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,16 @@ class FollowUpWords:
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """Words of one attribute, with spaces between them."""
+
+    question: str
+    """A question with one of them may be about the attribute."""
+    statement: str
+    """A statement with one of them may state it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """Everything about one language."""
 
@@ -126,6 +147,11 @@ class Words:
     now: NowWords
     series: SeriesWords
     follow_up: FollowUpWords
+    wordings: Mapping[Attribute, Wording] = field(default_factory=dict)
+    living: str = ""
+    """Words of the residence that are said of much else: with another attribute they mean no residence."""
+    spaced: bool = True
+    """Whether spaces part words; without them the words of ``wordings`` are terms as they stand."""
     relative_next: Pattern[str] = NEVER
     """Behind a name: not the one named is meant, but a relative."""
     relative_ahead: Pattern[str] = NEVER

@@ -6,13 +6,17 @@ import pytest
 
 from memforest_core.domain.temporal_question import (
     NO_ORDER,
+    answering_terms,
     current_attributes,
     is_about_still,
     order_of,
     previous_attributes,
+    question_attributes,
+    telling_terms,
 )
+from memforest_core.domain.text import terms
 from memforest_core.domain.words import ENGLISH, LANGUAGES, words_in, words_of
-from memforest_core.domain.words.records import NEVER, Words
+from memforest_core.domain.words.records import NEVER, Attribute, Words
 from memforest_core.recall.plan import leans
 from memforest_core.recall.question import parse_question
 from tests.harness.tables import cases
@@ -43,6 +47,11 @@ Where does 小虎 live? => english | Où est-ce que je travaille maintenant ? =>
 
 @pytest.mark.parametrize("words", [words_in(language) for language in LANGUAGES], ids=LANGUAGES)
 class TestEveryLanguage:
+    def test_words_every_attribute(self, words: Words) -> None:
+        assert set(words.wordings) == set(Attribute)
+        for attribute in Attribute:
+            assert telling_terms([attribute], words)
+
     def test_names_attributes_as_facts_do(self, words: Words) -> None:
         known = {attribute for attribute, _ in ENGLISH.now.named} | {"rent"}
         assert {attribute for attribute, _ in (*words.now.plain, *words.now.named)} <= known
@@ -200,6 +209,40 @@ Wo habe ich vor Graz gewohnt? => residence | Was war meine vorherige Stelle? => 
 )
 def test_a_question_about_an_earlier_state_names_its_attribute(question: str, attribute: str) -> None:
     assert attribute in previous_attributes(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "attribute", "statement"),
+    cases("""
+Wo hat Anna gewohnt? => residence => Wir sind in eine Wohnung in Graz gezogen.
+Als was hat Anna gearbeitet? => job => Ich habe gekündigt.
+Welches Haustier hatte Anna? => pet => Seit gestern haben wir ein Kaninchen.
+Wie viel hat Anna gewogen? => weight => 82 Kilo heute früh.
+Wie ist der Stand des Projekts? => status => Der Entwurf ist fertig.
+¿Dónde ha vivido Ana? => residence => Nos mudamos a un piso en Lima.
+¿De qué ha trabajado Ana? => job => Empecé de camarera en un café.
+¿Qué mascotas ha tenido Ana? => pet => Desde ayer tenemos un conejo.
+¿Cuánto ha pesado Ana? => weight => 82 kilos esta mañana.
+¿Cómo va el proyecto de Ana? => status => El borrador está entregado. | 安娜住过哪里？ => residence => 我们搬到了杭州的公寓。
+安娜做过什么工作？ => job => 我上周辞职了。 | 安娜养过什么宠物？ => pet => 昨天我们养了一只兔子。 | 安娜的体重是多少？ => weight => 今天早上82公斤。
+安娜的项目进展怎么样？ => status => 草稿完成了。
+"""),
+)
+def test_a_state_is_found_though_the_question_has_other_words(question: str, attribute: str, statement: str) -> None:
+    requested = parse_question(question)
+    assert attribute in {one for words in requested.spoken for one in question_attributes(requested.terms, words)}
+    assert not answering_terms(requested.terms, requested.spoken).isdisjoint(terms(statement))
+
+
+def test_a_question_in_one_language_is_answered_by_its_words_only() -> None:
+    requested = parse_question("Welches Haustier hatte ich vor dem Hund?")
+    assert "kaninch" in answering_terms(requested.terms, requested.spoken)
+    assert answering_terms(requested.terms, requested.spoken).isdisjoint({"puppi", "conej"})
+
+
+def test_several_attributes_may_be_meant_without_the_residence() -> None:
+    found = question_attributes(terms("Which dog does she take to work?"))
+    assert set(found) == {Attribute.PET, Attribute.JOB}
 
 
 @pytest.mark.parametrize(
