@@ -59,7 +59,7 @@ SAME_ANCHOR = 0.8
 """Texts with this part of the best one's anchor words speak of the anchor too; the earliest of them counts."""
 LEAST_ANCHOR = 0.34
 """An anchor of which no text has this much is not known; then nothing is lifted."""
-ABOUT = 0.6
+ABOUT = 0.62
 """Statements with this part of the best one's evidence are about the subject of the question."""
 NEARNESS = 2.0
 """The evidence of the statement nearest to the question, where the best score of all is 1. Nearness or score alone
@@ -188,13 +188,14 @@ def _statements(
     spoken = [frozenset(terms(texts.get(key, ""))) for key in keys]
     before = [texts.get(_before(key), "") for key in keys]
     answered = [terms(text) if text.rstrip().endswith(("?", "\uff1f")) else () for text in before]
+    having, answering = (list(map(question.held, each)) for each in (spoken, answered))
     wanted = question.wanted - _names(scope.candidates)
     nearest = max((near[at] for at in own), default=0.0) or 1.0
     top = table.best or 1.0
     evidence = np.array(
         [
             table.score[at] / top + NEARNESS * near[at] / nearest + WORDS * max(parts) if at in own else 0.0
-            for at, *parts in zip(read, coverage(wanted, spoken), coverage(wanted, answered), strict=True)
+            for at, *parts in zip(read, coverage(wanted, having), coverage(wanted, answering), strict=True)
         ]
     )
     evidence[[joking(texts.get(key, "")) for key in keys]] = 0.0
