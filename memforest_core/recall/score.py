@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import numpy as np
@@ -177,6 +178,13 @@ def _lift_codes(store: RecallStore, table: Table, pool: Pool, weight: float, wan
         for at in first:
             column[at] = most * len(things & codes(said.get(table.key(at), ""))) / len(things)
     table.add("exact", column, lift=True)
+
+
+def lift_recent(table: Table, weight: float, asked_at: datetime, half_life_days: float) -> None:
+    """The signal ``recency``: a part of the score, that halves with each half-life between turn and question."""
+    ages = [timedelta.max if turn is None else asked_at - turn.occurred_at for turn in table.turn]
+    days = np.array([max(0.0, age / timedelta(days=1)) for age in ages])
+    table.add("recency", weight * table.score * np.exp2(-days / half_life_days))
 
 
 def vote(pool: Pool, question: Question, weights: Weights) -> Table:

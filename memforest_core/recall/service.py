@@ -37,7 +37,7 @@ from memforest_core.recall.request import (
 )
 from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.score import Pool, score
+from memforest_core.recall.score import Pool, lift_recent, score
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visit_counter import VisitCounter, returned
@@ -167,6 +167,8 @@ class RecallService:
             if embedded is not None and embedded.tokens is not None and request.question.known_to(self.embedder.model):
                 named = self.embedder.model, unpack(embedded.tokens[0].packed)
             table = score(self.store, pool, request.question, self.settings.weights, named, clock)
+            if len(table) and (weight := self.settings.weights["recency"]) > 0:
+                lift_recent(table, weight, request.timestamp(zone), self.settings.half_life_days)
             evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
         self._account(tenant, scopes, [*planner.calls, *calls], failed)
         self._note_visits(scopes, evidence)

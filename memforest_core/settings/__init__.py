@@ -540,6 +540,7 @@ WEIGHTS: dict[str, float] = {
     "exact": 1.0,
     "time": 0.3,
     "ranked": 1.0,
+    "recency": 0.0,
 }
 """The usual weights of the signals; each list of scores is scaled to [0, 1]. What each is for: docs/retrieval.md."""
 
@@ -562,6 +563,8 @@ class RecallSettings(Group):
     weights: Annotated[dict[str, NotNegative], completed_by(WEIGHTS)] = WEIGHTS
     """How much each signal counts, as a JSON object of those that differ from the usual: {"speaker": 0.5}; 0 switches
     one off. Each is described in docs/retrieval.md."""
+    half_life_days: float = Field(default=30.0, gt=0)
+    """Days before the question after which the signal ``recency``, off by default, has half of its weight."""
     list_more: int = Field(default=10, ge=0, le=100)
     """Items beyond ``k`` that are delivered when a question wants all of several things ("which cars has she had");
     none when the caller sets ``k`` or ``max_tokens``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -186,3 +186,20 @@ def test_the_metadata_of_a_session_is_that_of_its_turns(pipeline: Stack) -> None
     assert found(team=7) == set()
     with pytest.raises(InvalidInput, match="The session: metadata must"):
         client.enqueue("ann", "a", first, metadata={"x": object()})
+
+
+def test_recency_counts_from_the_time_of_the_question(ann: Stack) -> None:
+    """Given the signal switched on, then a piece of three days before the question has more of it than one of eight
+    months before, and nothing said later counts more; switched off, no score has it."""
+    service = ann.services.recall
+    assert all("recency" not in item.signals for item in service.recall(ann.tenant, "ann", "Where is Pepper?").evidence)
+    given = {"weights": service.settings.weights | {"recency": 0.5}, "half_life_days": 30.0}
+    aging = replace(service, settings=service.settings.model_copy(update=given))
+    found = aging.recall(ann.tenant, "ann", "Where does Ann live?", k=12, asked_at="2023-12-07T10:00:00Z").evidence
+    part = {item.turn_ids[0]: item.signals["recency"] / (item.score - item.signals["recency"]) for item in found}
+    assert part["winter-0"] == pytest.approx(0.5 * 0.5 ** (3 / 30), rel=0.01)
+    assert part["spring-0"] == pytest.approx(0.5 * 0.5 ** (248 / 30), rel=0.01)
+    earlier = aging.recall(ann.tenant, "ann", "Where does Ann live?", k=12, asked_at="2023-04-03T10:00:00Z").evidence
+    assert {item.turn_ids[0]: item.signals["recency"] / item.score for item in earlier}["winter-0"] == pytest.approx(
+        1 / 3
+    )

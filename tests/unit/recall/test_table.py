@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -14,7 +15,7 @@ from memforest_core.domain.ids import SessionId
 from memforest_core.domain.scoring import Scores, Weights
 from memforest_core.recall.candidates import Scope
 from memforest_core.recall.records import TurnHead
-from memforest_core.recall.score import _lift_questions
+from memforest_core.recall.score import _lift_questions, lift_recent
 from memforest_core.recall.table import SIGNALS, Table, Votes
 from tests.harness.weights import weights
 from tests.unit.recall.memory import START
@@ -150,3 +151,13 @@ def test_only_a_short_answer_lifts_the_best_candidate_of_the_turn_before_it() ->
     _lift_questions(made, [cast(Scope, SimpleNamespace(said=said))])
     assert made.score[:3].tolist() == pytest.approx([0.999, 0.1, 1.0])
     assert np.count_nonzero(made.lifted) == 1
+
+
+def test_recency_lifts_a_relevant_piece_by_half_as_much_after_each_half_life() -> None:
+    asked_at = datetime(2024, 5, 1, tzinfo=UTC)
+    days = [asked_at - timedelta(days=age) for age in (0, 10, 20, -1)]
+    heads = [TurnHead(SessionId(SESSION), 0, "turn", "chat", "bob", "Bob", day, True, "user") for day in days]
+    table = table_of([*(row(number, turn=head) for number, head in enumerate(heads)), row(9)])
+    table.add("cell", np.array([1.0, 1.0, 0.5, 1.0, 1.0]))
+    lift_recent(table, 0.4, asked_at, 10.0)
+    assert table.signals["recency"].tolist() == pytest.approx([0.4, 0.2, 0.05, 0.4, 0.0])
