@@ -132,7 +132,7 @@ def test_a_window_that_hangs_counts_when_others_are_answered(
     with ModelServer() as model, with_model(servers, tmp_path, embedder, model) as pipeline:
         model.faults.poisons[POISON] = Fault.HANG
         handle = pipeline.memory.client.enqueue("bob", "s1", said(*talk(0, poisoned=True)[:2]))
-        for number in range(8):
+        for number in range(16):
             pipeline.memory.client.enqueue("ann", f"s{number}", said(*talk(number, poisoned=False)))
             pipeline.execute("UPDATE memforest.cell SET available_at = now() WHERE state = 'ready'")
             pipeline.drive()
