@@ -29,6 +29,18 @@ _NOT_SO = re.compile(
     r"|dream(?:s|ed|t)? (?:of|that|about)|suppose|a lie|(?:not|n['’]t) true|(?<!no )doubts?|as if)\b",
     re.I,
 )
+_QUESTION = re.compile(
+    r"(?:so|and|but|ok|oh|wait|then)?[ ,]*(?:(?:do|does|did|is|are|was|were|will|would|can|could|have|has|had|should)"
+    r" (?:you|u|he|she|they|we|it|i|there|your|his|her|their|anyone)\b|does \w+ \w+|(?:who|what|when|where|which|why"
+    r"|how)\b(?! an?\b))[^.!,]*\W*",
+    re.I,
+)
+_PLANNED = re.compile(
+    r"\b(?:regist(?:er|ers|ered)|sign(?:s|ed) (?:us|me|him|her|them|up)|book(?:s|ed)|appl(?:y|ied) (?:for|to)"
+    r"|plan(?:s|ning)? (?:to|on|a)|wants? (?:to|us)|going to|gonna|hop(?:e|es|ing) to|think(?:ing)? (?:of|about)"
+    r"|one day|will|might|maybe|next (?:week|month|year|spring|summer|autumn|fall|winter)|tomorrow)\b|['’]ll\b",
+    re.I,
+)
 _ONCE = re.compile(r"\b(?:used to|back (?:when|then)|in those days)\b", re.I)
 
 
@@ -40,6 +52,18 @@ def joking(turn: str, *, perhaps: bool = False) -> bool:
 def not_so(said: str) -> bool:
     """Whether it jokes, wishes, takes back or says what only nearly came true."""
     return joking(said) or _NOT_SO.search(said) is not None
+
+
+def is_only_question(turn: str) -> bool:
+    """Whether a turn is a question alone, with a question mark or, as people type, in one sentence without it."""
+    text = turn.strip()
+    marked = text.endswith(("?", "\uff1f")) and re.search(r"[.!。]\s*\S", text) is None
+    return marked or _QUESTION.fullmatch(text) is not None
+
+
+def planned(turn: str) -> bool:
+    """Whether a turn has a plan, which may not have come."""
+    return _PLANNED.search(turn) is not None
 
 
 def meant(statement: Statement, question: Collection[str], *, now: bool) -> bool:

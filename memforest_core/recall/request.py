@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from numbers import Real
@@ -155,6 +155,13 @@ class Request:
     vector: object | None = None
     owners: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    list_more: int = 0
+    """Items more for a question for all of several things; none where the caller said how many."""
+
+    def with_question(self, question: Question) -> Request:
+        """The same of another question."""
+        more = self.list_more * (lists_all(question.text) - lists_all(self.question.text))
+        return replace(self, question=question, k=min(MAX_K, self.k + more))
 
     @property
     def session_trees(self) -> bool:
@@ -212,8 +219,8 @@ def parse_request(
             code="invalid_mode",
         )
     parsed = WORDLESS if vector is not None else parse_question(question)
-    more = settings.list_more if max_tokens is None and lists_all(parsed.text) else 0
-    most = max(settings.k + more, (max_tokens or 0) // 4)
+    more = settings.list_more if max_tokens is None and wanted is None else 0
+    most = max(settings.k + more * lists_all(parsed.text), (max_tokens or 0) // 4)
     trees = settings.trees if options.get("trees") is None else _names(options.get("trees"), "trees")
     return Request(
         question=parsed,
@@ -238,6 +245,7 @@ def parse_request(
         vector=vector,
         owners=_some(options.get("owners"), "owners", MAX_OWNERS),
         sources=_some(options.get("sources"), "sources", MAX_SOURCES),
+        list_more=more,
     )
 
 

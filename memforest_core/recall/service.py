@@ -300,7 +300,7 @@ def _completed(request: Request, turns: Sequence[SaidTurn], planner: Planner, cl
         return request
     with clock.stage("rewrite"):
         completed = planner.completed(request.question.text, turns)
-    return request if completed == request.question.text else replace(request, question=parse_question(completed))
+    return request if completed == request.question.text else request.with_question(parse_question(completed))
 
 
 def _span(about: Range) -> TimeSpan:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from memforest_core.domain.ids import FactId
 from memforest_core.domain.people import People, found_in
 from memforest_core.domain.scoring import Weights, coverage
 from memforest_core.domain.state_names import single_valued
-from memforest_core.domain.state_order import FORMER, Role, joking, meant, not_so
+from memforest_core.domain.state_order import FORMER, Role, is_only_question, joking, meant, not_so, planned
 from memforest_core.domain.temporal_question import (
     MAX_WORDS,
     Order,
@@ -110,10 +111,8 @@ def lift_in_time(
     """The temporal stage: lift the statements of a series by their place in the order of time, forest by forest, then
     the best statement of each state that the question is about, in all of them."""
     near: Near = {}
-    order = series_of(question.text)
-    if order is not Order.NONE and weights["series"] > 0:
-        for number, scope in enumerate(scopes):
-            near |= _lift_series(store, table, number, scope, question, order, weights["series"])
+    if series_of(question.text) is not Order.NONE and weights["series"] > 0:
+        near = _lift_series(store, table, scopes, question, weights["series"])
     states = tuple(stated for scope in scopes for stated in scope.states.states)
     read = frozenset(fact for scope in scopes for fact in scope.states.read)
     signal = next((scope.states.signal for scope in scopes if scope.states.states), CURRENT)
@@ -153,31 +152,51 @@ def _says(table: Table, at: int, stated: Stated) -> bool:
     return any(table.key(at) in stated.get(FactId(fact), ()) for fact in table.facts[at])
 
 
-def _lift_series(
-    store: RecallStore, table: Table, number: int, scope: Scope, question: Question, order: Order, weight: float
-) -> Near:
+def _lift_series(store: RecallStore, table: Table, scopes: Sequence[Scope], question: Question, weight: float) -> Near:
     """Lift the statements about the subject of the question by their place in the order of time: ``weight`` times the
-    best score, times the evidence that they are about it."""
-    # The order of what is indexed says nothing of what is not, when that has more of the question.
-    if scope.near and max(scope.outside_cells.values(), default=0.0) > scope.held(question):
-        return {}
-    said = _statements(store, table, number, scope, question, order)
-    top = max((float(table.score[each.at]) for each in said), default=0.0)
-    column = table.zeros()
-    about = [each for each in said if each.evidence >= ABOUT]
-    for each, part in series_parts(about, order, _anchors(said, scope, question)):
-        column[each.at] = weight * top * each.evidence * part * TOGETHER.get(order, 1.0)
+    best score, times the evidence that they are about it. Each forest has an order of its own; evidence is compared
+    with the best of all, so that one where nobody speaks of the subject lifts none of its small talk."""
+    order = series_of(question.text)
+    near, column = dict[int, tuple[float, Moment]](), table.zeros()
+    nearest = max((part for scope in scopes for part in scope.near.values()), default=0.0) or 1.0
+    found = {
+        number: _statements(store, table, number, scope, question, order, nearest)
+        for number, scope in enumerate(scopes)
+        # The order of what is indexed says nothing of what is not, when that has more of the question.
+        if not scope.near or max(scope.outside_cells.values(), default=0.0) <= scope.held(question)
+    }
+    best = max((each.evidence for said in found.values() for each in said), default=0.0) or 1.0
+    top = max((float(table.score[each.at]) for said in found.values() for each in said), default=0.0)
+    for number, raw in found.items():
+        scope = scopes[number]
+        said = [each._replace(evidence=each.evidence / best) for each in raw]
+        if order is Order.LATEST:
+            said = _with_codes(said, scope.said, table)
+        about = [each for each in said if each.evidence >= ABOUT]
+        for each, part in series_parts(about, order, _anchors(said, scope, question)):
+            column[each.at] = weight * top * each.evidence * part * TOGETHER.get(order, 1.0)
+        if scope.near and not scope.candidates.sentences:
+            near |= {each.at: (each.evidence, each.moment) for each in said if each.evidence > 0.0}
     table.add(SERIES, column, lift=True)
-    if not scope.near or scope.candidates.sentences:
-        return {}
-    return {each.at: (each.evidence, each.moment) for each in said if each.evidence > 0.0}
+    return near
+
+
+def _with_codes(said: list[Statement], texts: Mapping[TurnKey, str], table: Table) -> list[Statement]:
+    """Statements with more evidence for those with a code, where the best one has a code."""
+    coded = {each.at for each in said if codes(texts.get(table.key(each.at), ""))}
+    best = max(said, key=lambda each: each.evidence, default=None)
+    if best is None or best.at not in coded:
+        return said
+    more = {each.at: SAME_KIND for each in said if each.at in coded and each.evidence >= LEAST_OF_KIND}
+    return [each._replace(evidence=min(1.0, each.evidence + more.get(each.at, 0.0))) for each in said]
 
 
 def _statements(
-    store: RecallStore, table: Table, number: int, scope: Scope, question: Question, order: Order
+    store: RecallStore, table: Table, number: int, scope: Scope, question: Question, order: Order, nearest: float
 ) -> list[Statement]:
     """The best candidates and the near ones, with the evidence that they are about the subject of the question: by
-    score, by the nearness of their facts, and by words. Jokes, and what others say, have none."""
+    score, by how near their facts are to the ``nearest`` of all, and by words. Jokes, questions, plans that may not
+    have come, and what others say, have none."""
     ranking = table.ranking_of(number)
     near = {at: max([scope.near.get(FactId(fact), 0.0) for fact in table.facts[at]], default=0.0) for at in ranking}
     own = _by_subject(table, ranking, scope.forest.owner)
@@ -185,12 +204,16 @@ def _statements(
     keys = [table.key(at) for at in read]
     with store.recalling(scope.tenant) as rows:
         texts = scope.read_turns(rows, [*keys, *map(_before, keys)])
-    spoken = [frozenset(terms(texts.get(key, ""))) for key in keys]
+        written = [FactId(fact) for at in read if (fact := table.fact[at]) is not None]
+        found = rows.one(rows.facts(scope.forest.id, written, scope.bounds.said_until)) if written else ()
+    # A sentence of a chat model counts for itself, not for its turn.
+    sentences: dict[UUID | None, str] = {fact.id: fact.statement.text for fact in found}
+    said = [sentences.get(table.fact[at], "") if table.fact[at] else texts.get(table.key(at), "") for at in read]
+    spoken = [frozenset(terms(text)) for text in said]
     before = [texts.get(_before(key), "") for key in keys]
     answered = [terms(text) if text.rstrip().endswith(("?", "\uff1f")) else () for text in before]
     having, answering = (list(map(question.held, each)) for each in (spoken, answered))
     wanted = question.wanted - _names(scope.candidates)
-    nearest = max((near[at] for at in own), default=0.0) or 1.0
     top = table.best or 1.0
     evidence = np.array(
         [
@@ -198,17 +221,12 @@ def _statements(
             for at, *parts in zip(read, coverage(wanted, having), coverage(wanted, answering), strict=True)
         ]
     )
-    evidence[[joking(texts.get(key, "")) for key in keys]] = 0.0
+    certain_of = order in {Order.LATEST, Order.DURATION} or planned(question.text)
+    evidence[[joking(text) or is_only_question(text) or (not certain_of and planned(text)) for text in said]] = 0.0
     if not scope.near and (telling := answering_terms(question.terms, question.spoken)):
         evidence[[telling.isdisjoint(words) for words in spoken]] = 0.0
-    evidence /= evidence.max(initial=0.0) or 1.0
-    if order is Order.LATEST and len(read) and codes(texts.get(keys[int(evidence.argmax())], "")):
-        evidence += [
-            SAME_KIND if part >= LEAST_OF_KIND and codes(texts.get(key, "")) else 0.0
-            for part, key in zip(evidence, keys, strict=True)
-        ]
     return [
-        Statement(at, _moment(table, at), held, min(1.0, float(part)))
+        Statement(at, _moment(table, at), held, float(part))
         for at, held, part in zip(read, spoken, evidence, strict=True)
     ]
 
@@ -319,7 +337,9 @@ def near_facts(
             kin = _spread({other: near for other, near in like.items() if other != fact}, limit - 1) | {fact: 1.0}
             parts = {other: parts.get(other, 0.0) + KIN * kin.get(other, 0.0) for other in {*parts, *kin}}
             break
-    return {fact: part for fact, part in parts.items() if fact in said or fact not in near}
+    # Forests are compared with each other: where nobody speaks of it, the nearest is far.
+    best = max(near.values())
+    return {fact: best * part for fact, part in parts.items() if fact in said or fact not in near}
 
 
 def _thing(question: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.facts import Modality, Statement
-from memforest_core.domain.state_order import joking, meant, not_so
+from memforest_core.domain.state_order import is_only_question, joking, meant, not_so, planned
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import EARLIEST, UNKNOWN_TIME
 from tests.harness.tables import cases
@@ -83,3 +83,25 @@ def test_of_relatives_only_those_whom_the_question_names() -> None:
     brother = said("Ann's brother lives in Doha now.", subject="Ann's brother")
     assert not meant(brother, terms("Where do I live now?"), now=True)
     assert meant(brother, terms("Where does my brother live now?"), now=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    cases("""
+Have you got the keys? | does nilo go there | so where is the boat now | did she like it 😂 | 住在哪里？
+"""),
+)
+def test_a_question_alone_has_its_mark_or_not(text: str) -> None:
+    assert is_only_question(text)
+
+
+@pytest.mark.parametrize(
+    "text", cases("What a day! | I moved to Brno. You? | did 5k today | how a boat smells, i know it now | was great")
+)
+def test_a_turn_that_states_something_is_no_question_alone(text: str) -> None:
+    assert not is_only_question(text)
+
+
+def test_a_plan_says_so() -> None:
+    assert all(map(planned, ("Signed us up for a race in Brno.", "we'll sail to Oslo", "she wants to learn the harp")))
+    assert not any(map(planned, ("The race in Brno was cold.", "we sailed to Oslo", "she learnt the harp in May")))

@@ -57,6 +57,16 @@ def test_evidence_says_whose_it_is_and_a_weak_forest_does_not_go_first() -> None
     assert best.score > 2 * second.score
 
 
+def test_a_forest_in_which_nobody_speaks_of_it_lifts_no_small_talk() -> None:
+    world = World()
+    for owner, text, near in (("bob", "I live in Davis.", 0.9), ("carol", "I tread water.", 0.3)):
+        world.tell(owner, f"{owner}'s", text, lexical=1.0, dense=near)
+        forest = world.forests[owner]
+        world.indexes[forest.forest_id].points[forest.fact(f"{owner}: {text}", f"{owner}'s", 0)] = (FACT, 1.0, near)
+    found = world.recall("Where do I live now?").evidence
+    assert {piece.text for piece in found if "series" in piece.signals} == {"bob: I live in Davis."}
+
+
 def test_one_owner_in_a_list_is_scored_as_alone() -> None:
     world = World()
     alone = world.service.recall(TENANT, "carol", "Which book?")

@@ -10,6 +10,7 @@ import pytest
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import TreeKind
 from memforest_core.errors import InvalidInput
+from memforest_core.recall.question import parse_question
 from memforest_core.recall.request import MAX_OWNERS, MAX_SOURCES, Request, owners_of, parse_request
 from memforest_core.settings import RecallSettings
 
@@ -37,6 +38,9 @@ def test_a_budget_of_tokens_without_k_takes_as_many_items_as_could_fit() -> None
 def test_a_list_is_longer_when_the_caller_sets_neither_k_nor_tokens() -> None:
     settings, many = RecallSettings(), "Which cars has she had?"
     assert requested(many).k == settings.k + settings.list_more
+    assert requested("And the others?").with_question(parse_question(many)).k == settings.k + settings.list_more
+    assert requested("And the others?", 3).with_question(parse_question(many)).k == 3
+    assert requested(many).with_question(parse_question("Where is it?")).k == settings.k
     assert requested("Where does she live?").k == settings.k
     assert requested(many, k=10).k == 10
     assert requested(many, max_tokens=400).k == 100

@@ -30,12 +30,11 @@ class Given(Forest):
 class World:
     """Rhea's three turns: the old car by the words of the question, the new one near it, and something else."""
 
-    def __init__(self, weights: dict[str, float] | None = None) -> None:
+    def __init__(self, weights: dict[str, float] | None = None, *more: tuple[str, float]) -> None:
         self.forest, self.index, self.embedder = Given(), ScriptedIndex(), OneVector()
         self.settings = RecallSettings(weights=weights or {})
-        for days, (session, text, words, near) in enumerate(
-            (("old", OLD, 9.0, 0.9), ("new", NEW, 1.0, 0.89), ("other", OTHER, 3.0, 0.1))
-        ):
+        cars = (("old", OLD, 9.0, 0.9), ("new", NEW, 1.0, 0.89), ("other", OTHER, 3.0, 0.1))
+        for days, (session, text, words, near) in enumerate([*cars, *((text, text, 1.0, near) for text, near in more)]):
             self.forest.session(session, ("Rhea", text), ("Ann", "Nice."), days=days)
             fact = self.forest.fact(f"Rhea: {text}", session, 0)
             self.index.points |= {fact: (FACT, words, near), named(f"{session}/0"): (CELL, words, near)}
@@ -58,6 +57,41 @@ def test_the_last_of_what_is_near_is_current_though_another_has_the_words() -> N
 
 def test_the_first_of_it_came_first() -> None:
     assert first(World().recall("What did Rhea drive originally?", mode="flat")) == OLD
+
+
+@pytest.mark.parametrize("text", ["does Rhea drive a Tesla", "Rhea drives what now?", "jk, a tank"])
+def test_a_question_alone_and_a_joke_are_not_current(text: str) -> None:
+    result = World(None, (text, 0.95)).recall("What does Rhea drive now?", mode="flat")
+    assert first(result) == NEW
+    assert all(SIGNAL not in piece.signals for piece in result.evidence if text in piece.text)
+
+
+def test_a_plan_was_not_the_first_but_may_have_come_by_now() -> None:
+    plan = "Booked a drive in a Porsche."
+    world = World(None, (plan, 0.95))
+    lifted = [
+        {
+            piece.text.removeprefix("Rhea: ")
+            for piece in world.recall(question, mode="flat").evidence
+            if SIGNAL in piece.signals
+        }
+        for question in (
+            "What did Rhea drive first?",
+            "What does Rhea drive now?",
+            "What does Rhea plan to drive first?",
+        )
+    ]
+    assert [plan in texts for texts in lifted] == [False, True, True]
+
+
+def test_a_sentence_of_a_chat_model_is_judged_by_itself() -> None:
+    world = World(None, ("lol jk. Swapped the Zoe for a tram pass.", 0.95))
+    said = "Rhea rides a tram now."
+    fact = world.forest.fact(said, "lol jk. Swapped the Zoe for a tram pass.", 0, written=True)
+    world.index.points[fact] = (FACT, 1.0, 0.95)
+    service = RecallService(world.forest, world.index, world.embedder, world.settings, pointers=False)  # type: ignore[arg-type]
+    found = service.recall(TENANT, "alice", "What does Rhea drive now?", mode="flat").evidence
+    assert (found[0].text, SIGNAL in found[0].signals) == (said, True)
 
 
 def test_a_weight_of_nothing_switches_it_off_with_its_searches() -> None:
