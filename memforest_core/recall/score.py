@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.codes import codes
 from memforest_core.domain.scoring import Scores, Weights, coverage
+from memforest_core.domain.temporal_question import lists_all
 from memforest_core.domain.text import terms
 from memforest_core.models.token_vectors import Packed, Unit, unpack
 from memforest_core.recall.candidates import Scope
@@ -196,6 +197,9 @@ def vote(pool: Pool, question: Question, weights: Weights) -> Table:
     for item in pool.items:
         in_time = pool.bounds.about != ALWAYS and touches(item.spans, pool.bounds.about)
         table.append(-1, (item.id, 0, 0), item.id, (item.id,), in_time=in_time)
+    if lists_all(question.text):
+        # What a list is made of was said in many sessions.
+        weights = {**weights, "root": 0.0}
     votes = Votes(table, cells, facts, nodes, weights)
     for name, signal in SIGNALS.items():
         table.add(name, signal(table, votes))

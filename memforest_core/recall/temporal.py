@@ -174,7 +174,9 @@ def _lift_series(store: RecallStore, table: Table, scopes: Sequence[Scope], ques
             said = _with_codes(said, scope.said, table)
         about = [each for each in said if each.evidence >= ABOUT]
         for each, part in series_parts(about, order, _anchors(said, scope, question)):
-            column[each.at] = weight * top * each.evidence * part * TOGETHER.get(order, 1.0)
+            # Of what is about it the first one counts, not the nearest.
+            sure = 1.0 if order is Order.FIRST else each.evidence
+            column[each.at] = weight * top * sure * part * TOGETHER.get(order, 1.0)
         if scope.near and not scope.candidates.sentences:
             near |= {each.at: (each.evidence, each.moment) for each in said if each.evidence > 0.0}
     table.add(SERIES, column, lift=True)

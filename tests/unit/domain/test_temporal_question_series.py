@@ -29,6 +29,7 @@ from tests.harness.tables import cases
         ("What are all the places where she worked?", Order.ALL, True),
         ("List everywhere they went, please", Order.ALL, True),
         ("What became of each of her phones?", Order.ALL, True),
+        ("What has Ann knitted over the years?", Order.ALL, True),
         ("Wie oft geht Anna klettern?", Order.DURATION, False),
         ("Welche Autos hat Anna?", Order.ALL, True),
         ("In welchen Städten hat Anna gespielt?", Order.ALL, True),

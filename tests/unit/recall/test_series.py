@@ -59,6 +59,20 @@ def test_the_first_of_it_came_first() -> None:
     assert first(World().recall("What did Rhea drive originally?", mode="flat")) == OLD
 
 
+def test_the_first_of_it_is_not_the_nearest() -> None:
+    world = World()
+    for session, text, words, near in (("old", OLD, 3.0, 0.72), ("new", NEW, 4.0, 0.9)):
+        world.index.points |= {named(f"Rhea: {text}"): (FACT, words, near), named(f"{session}/0"): (CELL, words, near)}
+    assert first(world.recall("What did Rhea drive originally?", mode="flat")) == OLD
+
+
+def test_sessions_do_not_vote_for_a_list() -> None:
+    world = World()
+    world.index.points[named("old#root")] = (PointKind.NODE, 1.0, 0.5)
+    both = [world.recall(question).evidence for question in ("What did Rhea drive?", "Name all the cars of Rhea")]
+    assert [any("session" in piece.signals for piece in found) for found in both] == [True, False]
+
+
 @pytest.mark.parametrize("text", ["does Rhea drive a Tesla", "Rhea drives what now?", "jk, a tank"])
 def test_a_question_alone_and_a_joke_are_not_current(text: str) -> None:
     result = World(None, (text, 0.95)).recall("What does Rhea drive now?", mode="flat")
