@@ -13,6 +13,7 @@ from memforest_core.domain.languages import ENGLISH as IN_ENGLISH
 from memforest_core.domain.question_time import without_dates
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.text import terms
+from memforest_core.domain.value_kinds import Kind, kind_of
 from memforest_core.domain.words import ENGLISH, words_in, words_of
 from memforest_core.domain.words.records import Attribute, NowWords, OrderWords, Words
 
@@ -238,12 +239,14 @@ SIDE_BY_SIDE = frozenset({"pet", "possession"})
 def series_of(question: str) -> Order:
     """Which of several statements about one thing, by their order, a question is after.
 
-    NONE for most questions. Raises nothing.
+    NONE for most questions, and for one of how long something was, which one statement may answer. Raises nothing.
     """
     text, order = without_dates(question), order_of(question).order
     spoken = [words.series for words in words_of(question)]
     if any(words.often.search(text) for words in spoken):
         return Order.DURATION
+    if order is Order.DURATION and kind_of(question) is Kind.DURATION:
+        return Order.NONE
     if order is not Order.NONE:
         return order
     if not SIDE_BY_SIDE.isdisjoint(current_attributes(question)):

@@ -35,11 +35,13 @@ from memforest_core.domain.temporal_question import (
     series_of,
 )
 from memforest_core.domain.text import normalize_name, terms
+from memforest_core.domain.value_kinds import Kind, corrects, has_value, kind_of
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.candidates import Candidates, Scope
 from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.passages import ABOUT, OF_KIND, TOPIC, behind, with_topics
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import CURRENT, FactText, Stated, States, TurnKey
 from memforest_core.recall.rows.chains import TimelineRows
@@ -48,8 +50,9 @@ from memforest_core.recall.table import Table
 from memforest_core.recall.timeline import Chain, Speakers, chains_of
 from memforest_core.store.owners import ForestRef
 
-SERIES, PREVIOUS = "series", "previous"
-"""Signals: a place in the order of time among statements about one thing; a state that was before another."""
+SERIES, VALUE, PREVIOUS = "series", "value", "previous"
+"""Signals: a place in the order of time among statements about one thing; a value of the kind that is wanted; a
+state that was before another."""
 READ = 120
 """The best candidates, and those near the question, whose texts are read; the others stay where they are."""
 FADING = {Order.FIRST: 0.4, Order.LATEST: 0.4, Order.BEFORE: 0.7, Order.AFTER: 0.7}
@@ -60,17 +63,15 @@ SAME_ANCHOR = 0.8
 """Texts with this part of the best one's anchor words speak of the anchor too; the earliest of them counts."""
 LEAST_ANCHOR = 0.34
 """An anchor of which no text has this much is not known; then nothing is lifted."""
-ABOUT = 0.62
-"""Statements with this part of the best one's evidence are about the subject of the question."""
 NEARNESS = 2.0
 """The evidence of the statement nearest to the question, where the best score of all is 1. Nearness or score alone
 lifts small talk: with nearness alone LoCoMo's mrr falls by 0.9."""
 WORDS = 0.25
 """The evidence of all words of the question in a statement, or in the question that it answers."""
-SAME_KIND = 0.2
-"""Further evidence of a statement with a code, where the best one has a code: a new one seldom says what it is for."""
 LEAST_OF_KIND = 0.4
-"""The part of the best one's evidence from which on a code counts."""
+"""The part of the best one's evidence from which on a value of the kind counts: a new one seldom says what it is of."""
+WITHOUT_VALUE = 0.8
+"""What is left of the evidence of statements without a value of the kind, where one about the subject has one."""
 STATED = 0.35
 """A state whose nearest statement is not this near to the question is not the one in question."""
 AS_NEAR = 0.8
@@ -103,16 +104,22 @@ class Statement(NamedTuple):
     moment: Moment
     words: frozenset[str]
     evidence: float
+    text: str = ""
 
 
 def lift_in_time(
     store: RecallStore, table: Table, scopes: Sequence[Scope], question: Question, weights: Weights
 ) -> None:
-    """The temporal stage: lift the statements of a series by their place in the order of time, forest by forest, then
-    the best statement of each state that the question is about, in all of them."""
+    """The temporal stage: lift the statements of a series by their place in the order of time, forest by forest, or
+    those with a value of the kind that is wanted; then the best statement of each state that the question is about,
+    in all of them."""
     near: Near = {}
-    if series_of(question.text) is not Order.NONE and weights["series"] > 0:
-        near = _lift_series(store, table, scopes, question, weights["series"])
+    if weights["series"] > 0:
+        kind = kind_of(question.text)
+        if series_of(question.text) is not Order.NONE:
+            near = _lift_series(store, table, scopes, question, kind, weights["series"])
+        elif kind is not None:
+            _lift_values(store, table, scopes, question, kind, weights["series"])
     states = tuple(stated for scope in scopes for stated in scope.states.states)
     read = frozenset(fact for scope in scopes for fact in scope.states.read)
     signal = next((scope.states.signal for scope in scopes if scope.states.states), CURRENT)
@@ -152,7 +159,35 @@ def _says(table: Table, at: int, stated: Stated) -> bool:
     return any(table.key(at) in stated.get(FactId(fact), ()) for fact in table.facts[at])
 
 
-def _lift_series(store: RecallStore, table: Table, scopes: Sequence[Scope], question: Question, weight: float) -> Near:
+def _lift_values(
+    store: RecallStore, table: Table, scopes: Sequence[Scope], question: Question, kind: Kind, weight: float
+) -> None:
+    """Lift the turns with a value of the kind that a question wants, with no order: to what they have of the topic
+    before them, and by ``weight`` times a part of that."""
+    top, column = table.best or 1.0, table.zeros()
+    for number, scope in enumerate(scopes):
+        ranking = table.ranking_of(number)
+        scores: dict[TurnKey, float] = {}
+        for at in reversed(ranking):
+            scores[table.key(at)] = float(table.score[at]) / top
+        passages = behind(key for key, score in scores.items() if score >= TOPIC)
+        read = [at for at in ranking if table.score[at] >= ABOUT * top or table.key(at) in passages]
+        texts = _texts(store, table, scope, read)
+        own = _by_subject(table, ranking, scope.forest.owner)
+        valued = {
+            at: table.key(at) for at in read if not joking(texts[at]) and has_value(texts[at], kind, question.spoken)
+        }
+        correcting = {key for at, key in valued.items() if corrects(texts[at], question.spoken)}
+        parts = with_topics(scores, set(valued.values()), correcting)
+        for at, key in valued.items():
+            if at in own and parts[key] >= ABOUT:
+                column[at] = max(0.0, parts[key] * top - table.score[at]) + weight * OF_KIND * parts[key] * top
+    table.add(VALUE, column, lift=True)
+
+
+def _lift_series(
+    store: RecallStore, table: Table, scopes: Sequence[Scope], question: Question, kind: Kind | None, weight: float
+) -> Near:
     """Lift the statements about the subject of the question by their place in the order of time: ``weight`` times the
     best score, times the evidence that they are about it. Each forest has an order of its own; evidence is compared
     with the best of all, so that one where nobody speaks of the subject lifts none of its small talk."""
@@ -160,7 +195,7 @@ def _lift_series(store: RecallStore, table: Table, scopes: Sequence[Scope], ques
     near, column = dict[int, tuple[float, Moment]](), table.zeros()
     nearest = max((part for scope in scopes for part in scope.near.values()), default=0.0) or 1.0
     found = {
-        number: _statements(store, table, number, scope, question, order, nearest)
+        number: _statements(store, table, number, scope, question, kind, nearest)
         for number, scope in enumerate(scopes)
         # The order of what is indexed says nothing of what is not, when that has more of the question.
         if not scope.near or max(scope.outside_cells.values(), default=0.0) <= scope.held(question)
@@ -170,8 +205,8 @@ def _lift_series(store: RecallStore, table: Table, scopes: Sequence[Scope], ques
     for number, raw in found.items():
         scope = scopes[number]
         said = [each._replace(evidence=each.evidence / best) for each in raw]
-        if order is Order.LATEST:
-            said = _with_codes(said, scope.said, table)
+        if order not in TOGETHER:
+            said = _of_kind(said, table, question, kind)
         about = [each for each in said if each.evidence >= ABOUT]
         for each, part in series_parts(about, order, _anchors(said, scope, question)):
             # Of what is about it the first one counts, not the nearest.
@@ -183,18 +218,28 @@ def _lift_series(store: RecallStore, table: Table, scopes: Sequence[Scope], ques
     return near
 
 
-def _with_codes(said: list[Statement], texts: Mapping[TurnKey, str], table: Table) -> list[Statement]:
-    """Statements with more evidence for those with a code, where the best one has a code."""
-    coded = {each.at for each in said if codes(texts.get(table.key(each.at), ""))}
+def _of_kind(said: list[Statement], table: Table, question: Question, kind: Kind | None) -> list[Statement]:
+    """Statements with more evidence for those with a value of the kind, which have the topic of what was said before
+    them too. Where the best statement has a code, a code is wanted."""
     best = max(said, key=lambda each: each.evidence, default=None)
-    if best is None or best.at not in coded:
+    if kind is None and best is not None and codes(best.text):
+        kind = Kind.CODE
+    if kind is None:
         return said
-    more = {each.at: SAME_KIND for each in said if each.at in coded and each.evidence >= LEAST_OF_KIND}
-    return [each._replace(evidence=min(1.0, each.evidence + more.get(each.at, 0.0))) for each in said]
+    keys = {each.at: table.key(each.at) for each in said}
+    having = {each.at for each in said if each.evidence > 0.0 and has_value(each.text, kind, question.spoken)}
+    correcting = {keys[each.at] for each in said if each.at in having and corrects(each.text, question.spoken)}
+    evidence: dict[TurnKey, float] = defaultdict(float)
+    for each in said:
+        evidence[keys[each.at]] = max(evidence[keys[each.at]], each.evidence)
+    parts = with_topics(evidence, {keys[at] for at in having}, correcting)
+    own = {at: part + OF_KIND for at in having if (part := parts[keys[at]]) >= LEAST_OF_KIND}
+    fades = WITHOUT_VALUE if any(part >= ABOUT + OF_KIND for part in own.values()) else 1.0
+    return [each._replace(evidence=min(1.0, own.get(each.at, fades * each.evidence))) for each in said]
 
 
 def _statements(
-    store: RecallStore, table: Table, number: int, scope: Scope, question: Question, order: Order, nearest: float
+    store: RecallStore, table: Table, number: int, scope: Scope, question: Question, kind: Kind | None, nearest: float
 ) -> list[Statement]:
     """The best candidates and the near ones, with the evidence that they are about the subject of the question: by
     score, by how near their facts are to the ``nearest`` of all, and by words. Jokes, questions, plans that may not
@@ -202,15 +247,16 @@ def _statements(
     ranking = table.ranking_of(number)
     near = {at: max([scope.near.get(FactId(fact), 0.0) for fact in table.facts[at]], default=0.0) for at in ranking}
     own = _by_subject(table, ranking, scope.forest.owner)
-    read = [at for place, at in enumerate(ranking) if place < READ or near[at] > 0.0]
+    best = [
+        place
+        for place, at in enumerate(ranking)
+        if table.score[at] >= TOPIC * table.best or near[at] >= TOPIC * nearest
+    ]
+    passages = behind(table.key(ranking[place]) for place in best) if kind is not None else ()
+    read = [at for place, at in enumerate(ranking) if place < READ or near[at] > 0.0 or table.key(at) in passages]
     keys = [table.key(at) for at in read]
-    with store.recalling(scope.tenant) as rows:
-        texts = scope.read_turns(rows, [*keys, *map(_before, keys)])
-        written = [FactId(fact) for at in read if (fact := table.fact[at]) is not None]
-        found = rows.one(rows.facts(scope.forest.id, written, scope.bounds.said_until)) if written else ()
-    # A sentence of a chat model counts for itself, not for its turn.
-    sentences: dict[UUID | None, str] = {fact.id: fact.statement.text for fact in found}
-    said = [sentences.get(table.fact[at], "") if table.fact[at] else texts.get(table.key(at), "") for at in read]
+    said = list(_texts(store, table, scope, read).values())
+    texts, order = scope.said, series_of(question.text)
     spoken = [frozenset(terms(text)) for text in said]
     before = [texts.get(_before(key), "") for key in keys]
     answered = [terms(text) if text.rstrip().endswith(("?", "\uff1f")) else () for text in before]
@@ -228,9 +274,24 @@ def _statements(
     if not scope.near and (telling := answering_terms(question.terms, question.spoken)):
         evidence[[telling.isdisjoint(words) for words in spoken]] = 0.0
     return [
-        Statement(at, _moment(table, at), held, float(part))
-        for at, held, part in zip(read, spoken, evidence, strict=True)
+        Statement(at, _moment(table, at), held, float(part), text)
+        for at, held, part, text in zip(read, spoken, evidence, said, strict=True)
     ]
+
+
+def _texts(store: RecallStore, table: Table, scope: Scope, read: Sequence[int]) -> dict[int, str]:
+    """The texts of candidates, in their order: of their turns, which are read with those before them, or a sentence of
+    a chat model, which counts for itself."""
+    keys = [table.key(at) for at in read]
+    with store.recalling(scope.tenant) as rows:
+        texts = scope.read_turns(rows, [*keys, *map(_before, keys)])
+        written = [FactId(fact) for at in read if (fact := table.fact[at]) is not None]
+        found = rows.one(rows.facts(scope.forest.id, written, scope.bounds.said_until)) if written else ()
+    sentences: dict[UUID | None, str] = {fact.id: fact.statement.text for fact in found}
+    return {
+        at: texts.get(key, "") if table.fact[at] is None else sentences.get(table.fact[at], "")
+        for at, key in zip(read, keys, strict=True)
+    }
 
 
 def _anchors(said: Sequence[Statement], scope: Scope, question: Question) -> tuple[Moment | None, ...] | None:

@@ -101,6 +101,27 @@ class SeriesWords:
 
 
 @dataclass(frozen=True, slots=True)
+class KindWords:
+    """Words of a language for the kinds of values: in questions that want one, and in texts that have one."""
+
+    code: Pattern[str] = NEVER
+    """Questions for a code, or for what is typed somewhere."""
+    duration: Pattern[str] = NEVER
+    clock: Pattern[str] = NEVER
+    """Questions for a time of day."""
+    date: Pattern[str] = NEVER
+    amount: Pattern[str] = NEVER
+    durations: Pattern[str] = NEVER
+    clocks: Pattern[str] = NEVER
+    dates: Pattern[str] = NEVER
+    """Dates, days and seasons, near ones too ("yesterday")."""
+    numbers: Pattern[str] = NEVER
+    """Numbers in words."""
+    corrections: Pattern[str] = NEVER
+    """By what somebody takes back a value."""
+
+
+@dataclass(frozen=True, slots=True)
 class FollowUpWords:
     """By what a question seems to lean on what was said before it."""
 
@@ -147,6 +168,7 @@ class Words:
     now: NowWords
     series: SeriesWords
     follow_up: FollowUpWords
+    kinds: KindWords = field(default_factory=KindWords)
     wordings: Mapping[Attribute, Wording] = field(default_factory=dict)
     living: str = ""
     """Words of the residence that are said of much else: with another attribute they mean no residence."""
