@@ -16,11 +16,14 @@ from memforest_core.models.calls import ChatReply, ChatRequest, Message, Step
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.limited_models import CHECK_MAX_TOKENS, CHECK_TEXT, QUERY_WAIT_S, WAIT_S, chat_tokens
 from memforest_core.models.limits.model_limits import input_name
-from memforest_core.models.litellm_failures import Target, failure, refuses_format
+from memforest_core.models.litellm_failures import Target, failure, refuses
 from memforest_core.models.litellm_requests import LitellmRequests
 from memforest_core.models.litellm_runtime import BASE_BYTES, TOKEN_BYTES, litellm_module
 
 log = logging.getLogger(__name__)
+
+
+_FORMATS = ("response_format", "json_schema", "json_object", "response_schema")
 
 
 class Rung(IntEnum):
@@ -56,14 +59,9 @@ class SchemaLadder:
         with self._lock:
             if self._known.get(key, refused) <= refused:
                 self._known[key] = Rung(refused + 1)
-                log.warning(
-                    "model_refuses_response_format",
-                    extra={
-                        "model": settings.model,
-                        "refused": refused.name.lower(),
-                        "used_from_now_on": self._known[key].name.lower(),
-                    },
-                )
+                used = self._known[key].name.lower()
+                extra = {"model": settings.model, "refused": refused.name.lower(), "used_from_now_on": used}
+                log.warning("model_refuses_response_format", extra=extra)
         return True
 
 
@@ -75,9 +73,8 @@ def _first_rung(model: str) -> Rung:
     except litellm.BadRequestError:
         return Rung.JSON_SCHEMA
     supported = litellm.get_supported_openai_params(name, provider)
-    if supported is not None and "response_format" not in supported:
-        return Rung.PROMPT
-    return Rung.JSON_SCHEMA
+    unknown = supported is not None and "response_format" not in supported
+    return Rung.PROMPT if unknown else Rung.JSON_SCHEMA
 
 
 def response_format(request: ChatRequest, rung: Rung) -> dict[str, Any] | None:
@@ -177,10 +174,8 @@ class LitellmChat:
             done = requests.call("acompletion", BASE_BYTES + TOKEN_BYTES * limit, deadline, **arguments)
             if done.error is None:
                 return done.value
-            stepped = (
-                request.schema is not None and refuses_format(done.error) and self._ladder.step_down(settings, rung)
-            )
-            if not stepped:
+            refused = request.schema is not None and refuses(done.error, _FORMATS)
+            if not refused or not self._ladder.step_down(settings, rung):
                 return failure(done.error, requests.target)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
@@ -102,12 +102,13 @@ def _permanent(cause: BaseException, target: Target, names: str) -> ModelRejecte
     return ModelRejected(f"The model {target} {cause}." if refused else f"litellm cannot call {target}: {names}.")
 
 
-def refuses_format(error: BaseException) -> bool:
-    """Whether a provider refused the way the schema was requested, not the request itself."""
-    if not isinstance(error, litellm_module().BadRequestError):
+def refuses(error: BaseException, words: Collection[str]) -> bool:
+    """Whether a provider refused the way of requesting that its answer names with one of the words, not the request."""
+    litellm = litellm_module()
+    if not isinstance(error, litellm.BadRequestError | litellm.UnprocessableEntityError):
         return False
     text = str(error).lower()
-    return any(word in text for word in ("response_format", "json_schema", "json_object", "response_schema"))
+    return any(word in text for word in words)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
@@ -21,7 +23,7 @@ from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.limited_models import CHECK_TEXT, WAIT_S, LimitedCalls
 from memforest_core.models.limits.model_limits import BATCH, estimated_tokens, input_name
-from memforest_core.models.litellm_failures import Target, failure, missing_key
+from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses
 from memforest_core.models.litellm_runtime import (
     BASE_BYTES,
     ROW_BYTES,
@@ -32,6 +34,7 @@ from memforest_core.models.litellm_runtime import (
 )
 
 Answer = TypeVar("Answer")
+_ENCODING = ("encoding_format", "base64")
 
 
 class LitellmRequests(LimitedCalls):
@@ -44,6 +47,7 @@ class LitellmRequests(LimitedCalls):
         super().__init__(step, settings, limits, wait_s)
         self.target = Target(settings.model, settings.api_base, settings.timeout_s, prefix)
         self._has_key = False
+        self._instead: dict[str, object] = {}
 
     def require_key(self) -> None:
         """Raise ModelAuthFailed when the model needs a key and none is set."""
@@ -76,8 +80,13 @@ class LitellmRequests(LimitedCalls):
         """As ``answered``, of a call whose answer has one vector or score for each of so many ``rows``."""
 
         def send(deadline: float) -> Any:
-            done = self.call(function, BASE_BYTES + ROW_BYTES * rows, deadline, **arguments)
-            return done.value if done.error is None else failure(done.error, self.target)
+            done = self.call(function, BASE_BYTES + ROW_BYTES * rows, deadline, **arguments | self._instead)
+            if done.error is None:
+                return done.value
+            if "encoding_format" in arguments and not self._instead and refuses(done.error, _ENCODING):
+                self._instead = {"encoding_format": "float"}
+                return send(deadline)
+            return failure(done.error, self.target)
 
         return self.answered(send, read)
 
@@ -168,6 +177,11 @@ def _scores(response: Any, count: int, target: Target) -> list[float] | ModelRej
     return numbers
 
 
+def _numbers(row: object) -> npt.NDArray[np.float32]:
+    coded = np.frombuffer(b64decode(row, validate=True), "<f4") if isinstance(row, str) else row
+    return np.asarray(coded, dtype=np.float32)
+
+
 _SETTINGS = "MEMFOREST_EMBEDDING"
 _PROBE = "dimension"
 
@@ -248,8 +262,8 @@ class LitellmEmbedder:
         return in_batches(texts, self._batch_size, bisected)
 
     def _request(self, texts: Sequence[str]) -> Embedded:
-        # Many servers know no base64, which the OpenAI client requests by itself.
-        given = {"input": list(texts), "encoding_format": "float"}
+        # litellm's client checks every number of a list. A server without base64 sends lists, or refuses it once.
+        given = {"input": list(texts), "encoding_format": "base64"}
         return Embedded(*self._requests.rows("aembedding", len(texts), partial(self._vectors, len(texts)), **given))
 
     def _vectors(self, count: int, response: Any) -> Vectors | MemForestError:
@@ -257,7 +271,7 @@ class LitellmEmbedder:
         try:
             items = [item if isinstance(item, dict) else item.model_dump() for item in response.data]
             given = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
-            rows = {place: np.asarray(row, dtype=np.float32) for place, row in given.items()}
+            rows = {place: _numbers(row) for place, row in given.items()}
             lengths = {len(row) for row in rows.values()}
         except (AttributeError, KeyError, TypeError, ValueError):
             return ModelRejected(f"{self._target} answered with what are no vectors.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import json
 import re
 import threading
@@ -19,6 +20,8 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from typing import Any, Self
+
+import numpy as np
 
 from tests.harness import model_answers
 from tests.harness.model_faults import CONTENT_FAULTS, Fault, FaultPlan
@@ -318,7 +321,12 @@ class ModelServer:
 
     def _embed(self, body: Mapping[str, Any]) -> _Response:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        rows = model_answers.vectors(texts, self.embedding)
+        coded = body.get("encoding_format") == "base64"
+        if coded and "base64" in self.refused_formats:
+            return _error(400, "'encoding_format' must be 'float'", "invalid")
+        rows: list[Any] = list(model_answers.vectors(texts, self.embedding))
+        if coded and "lists" not in self.refused_formats:
+            rows = [base64.b64encode(np.asarray(row, "<f4").tobytes()).decode() for row in rows]
         data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(rows)]
         tokens = sum(len(text) for text in texts) // 4
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}

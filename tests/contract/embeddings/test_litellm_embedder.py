@@ -56,6 +56,17 @@ def test_vectors_are_unit_rows_in_the_order_of_the_texts(server: ModelServer) ->
     np.testing.assert_allclose(done.vectors, [hash_vector(text) for text in TEXTS], atol=1e-6)
 
 
+@pytest.mark.parametrize(("unknown", "requested"), [("", 2), ("lists", 2), ("base64", 3)])
+def test_vectors_come_in_base64_unless_the_server_knows_none(server: ModelServer, unknown: str, requested: int) -> None:
+    """Given a server that answers with lists nevertheless, or refuses it: the same vectors, by one request more."""
+    server.refused_formats = frozenset({unknown})
+    model = embedder(server)
+    for _ in range(2):
+        np.testing.assert_allclose(model.embed(TEXTS).vectors, [hash_vector(text) for text in TEXTS], atol=1e-6)
+    forms = [call.body["encoding_format"] for call in server.requests]
+    assert forms == ["base64", *["float" if unknown == "base64" else "base64"] * (requested - 1)]
+
+
 def test_many_texts_are_sent_in_batches(server: ModelServer) -> None:
     whole = embedder(server).embed(TEXTS).vectors
     server.requests.clear()
