@@ -88,7 +88,7 @@ class MadeTextRows(PeopleRows):
     def made_text(self, key: bytes, *, lock: bool = False) -> str | None:
         """The text under a hash; with ``lock`` locked until the transaction ends, None if another one has it."""
         stored = m.Summary
-        statement = sa.select(stored.text).where(stored.tenant_id == self._tenant, stored.input_hash == key)
+        statement = self._select(stored.text).where(stored.input_hash == key)
         found: str | None = self._db.scalar(statement.with_for_update(skip_locked=True) if lock else statement)
         return found
 
@@ -145,8 +145,8 @@ class MadeTextRows(PeopleRows):
         """Those of these facts that no deletion has locked or taken, with the hashes of their texts."""
         fact = m.FactRow
         found = self._db.execute(
-            sa.select(fact.fact_id, fact.text_hash)
-            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.fact_id, facts))
+            self._select(fact.fact_id, fact.text_hash)
+            .where(fact.forest_id == forest, among(fact.fact_id, facts))
             .order_by(fact.fact_id)
             .with_for_update(read=True, key_share=True, skip_locked=True)
         )

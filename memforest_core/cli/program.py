@@ -62,8 +62,8 @@ COMMANDS: tuple[Any, ...] = (
     *(demo, up, config, doctor, worker, worker_health, flower, profile_run),
     *(*calendar.COMMANDS, *chat_context.COMMANDS, *window.COMMANDS, *profile.COMMANDS, *topics.COMMANDS),
     *(ingest, calibrate, recall, answer, timeline, status, top, metrics, cost, calls, tree),
-    *(reading.sessions, reading.turns, reading.facts, reading.trees, reading.node, work.operations_app, work.audit_app),
-    *(work.dead_app, webhooks.app, serve, mcp, hook.app, keys.app, index.app, tenants.app, db.app),
+    *(*reading.COMMANDS, work.operations_app, work.audit_app, work.dead_app),
+    *(webhooks.app, serve, mcp, hook.app, keys.app, index.app, tenants.app, db.app),
     *(forget, correct.correct, correct.pin, correct.unpin, correct.pins, policy.app, merge, rematerialize),
     *(bundle.export, bundle.import_, verify, backup.backup, backup.restore, backup.erasures),
 )

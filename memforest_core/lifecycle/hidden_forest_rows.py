@@ -58,8 +58,8 @@ class HiddenForestRows(ForestRows):
     def _forests(self, *where: sa.ColumnElement[bool]) -> list[StoredForest]:
         f = m.Forest
         rows = self._db.execute(
-            sa.select(f.forest_id, f.owner, f.state, f.rules.op("-")(sa.literal(HELD, sa.Text())))
-            .where(f.tenant_id == self._tenant, *where)
+            self._select(f.forest_id, f.owner, f.state, f.rules.op("-")(sa.literal(HELD, sa.Text())))
+            .where(*where)
             .order_by(f.forest_id)
         )
         return [StoredForest(*row) for row in rows]
@@ -78,9 +78,7 @@ class HiddenForestRows(ForestRows):
 
     def stays_hidden(self, forest: ForestId) -> bool:
         """Whether a forest is hidden, and stays so until this transaction ends: no deletion has taken it."""
-        hidden = sa.select(m.Forest.forest_id).where(
-            m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest, m.Forest.state == "hidden"
-        )
+        hidden = self._select(m.Forest.forest_id).where(m.Forest.forest_id == forest, m.Forest.state == "hidden")
         return self._db.scalar(hidden.with_for_update(read=True, key_share=True)) is not None
 
     def copy_speakers(self, source: ForestId, target: ForestId) -> None:
@@ -95,5 +93,5 @@ class HiddenForestRows(ForestRows):
     def move_deliveries(self, leaving: Sequence[ForestId], into: ForestId) -> None:
         """Webhooks that wait for delivery go on under the forest that takes the place of these."""
         d = m.WebhookDelivery
-        own = sa.update(d).where(d.tenant_id == self._tenant, d.forest_id.in_(leaving))
+        own = self._update_rows(d).where(d.forest_id.in_(leaving))
         self._db.execute(own.values(forest_id=into))

@@ -57,6 +57,19 @@ class TenantRows:
         """Execute a statement whose parameter ``t`` is the tenant."""
         return self._db.execute(statement, {"t": self._tenant, **values})
 
+    def _select(self, *columns: Any) -> sa.Select[Any]:
+        """A query of the tenant's rows of the table that the first column is of."""
+        return sa.select(*columns).where(_table_of(columns[0]).c.tenant_id == self._tenant)
+
+    def _update_rows(self, table: Any) -> sa.Update:
+        """A change of the tenant's rows of a table: of all, unless conditions are added."""
+        return sa.update(table).where(table.tenant_id == self._tenant)
+
+    def _delete(self, column: Any, ids: Iterable[Any]) -> int:
+        """Delete the tenant's rows that have one of these ids in a column; how many."""
+        table = column.class_
+        return self._db.execute(sa.delete(table).where(table.tenant_id == self._tenant, among(column, ids))).rowcount
+
     def hurried(self, most_s: float = STORE_WAIT_S) -> None:
         """Wait for no lock longer than so many seconds: then StoreContended is raised, which is not to be repeated."""
         hurried(self._db, most_s)
@@ -64,6 +77,13 @@ class TenantRows:
     def unhurried(self) -> None:
         """Let this transaction, its statements and the pauses between them take as long as their rows need."""
         unhurried(self._db)
+
+
+def _table_of(column: Any) -> sa.FromClause:
+    """The table of a column, also of one with a label; a table is its own."""
+    plain = column.element if isinstance(column, sa.Label) else column
+    table: sa.FromClause = plain if isinstance(plain, sa.FromClause) else plain.table
+    return table
 
 
 def among(column: sa.ColumnElement[Any] | Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:

@@ -39,9 +39,10 @@ def program(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
     def store(_data: Path | None, **_options: object) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(client=rested.memory, engine=rested.services.engine, tenant=rested.tenant)
 
-    for module in ("cli.toolkit.method_commands", "assistant.conversation_window.cli", "assistant.profile.cli"):
+    toolkit = ("cli.toolkit.method_commands", "cli.toolkit.operating")
+    for module in (*toolkit, "assistant.conversation_window.cli", "assistant.profile.cli"):
         monkeypatch.setattr(f"memforest_core.{module}.opened_memory", memory)
-    for module in ("cli.toolkit.method_commands", "assistant.topics.cli", "assistant.profile.cli"):
+    for module in (*toolkit, "assistant.topics.cli"):
         monkeypatch.setattr(f"memforest_core.{module}.opened_store", store)
     return rested
 

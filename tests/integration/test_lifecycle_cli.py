@@ -14,13 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
+from memforest_core.cli.toolkit import operating
 from memforest_core.client.api import MemForest
-from memforest_core.lifecycle.bundle import cli as bundle
 from memforest_core.lifecycle.bundle.importing import Import
 from memforest_core.lifecycle.correct import cli as correct
-from memforest_core.lifecycle.erase import cli as forget
-from memforest_core.lifecycle.merge import cli as merge
-from memforest_core.lifecycle.rebuild import cli as rematerialize
 from memforest_core.lifecycle.retain import cli as policy
 from memforest_core.models.calls import Embedder
 from memforest_core.work import cli as work
@@ -29,7 +26,7 @@ from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
 BETWEEN_S = 0.05
-COMMANDS = (work, bundle, correct, forget, merge, policy, rematerialize)
+COMMANDS = (operating, work, correct, policy)
 TALK = {
     "s-1": ("I moved to Quito in May 2021.", "I bought a red kayak."),
     "s-2": ("I adopted a tortoise called Zorba.", "I play the cello."),

@@ -12,13 +12,12 @@ from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.method_commands import (
     OWNER,
     Command,
-    Given,
     client_methods,
     given_argument,
     given_option,
     new_client_methods,
 )
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
+from memforest_core.cli.toolkit.options import DataOption, Given, JsonOption, OwnerOption, option
 from memforest_core.cli.toolkit.output import answered, console, minute, plain_table, print_degraded, printable
 from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import InvalidInput

@@ -139,16 +139,14 @@ class WindowRows(PeopleRows):
     def head(self, forest: ForestId, name: str) -> WindowHead | None:
         """A session by the caller's id."""
         s = m.Session
-        own = sa.select(s.session_id, s.turn_count, s.channel).where(
-            s.tenant_id == self._tenant, s.session_id == session_id(forest, name)
-        )
+        own = self._select(s.session_id, s.turn_count, s.channel).where(s.session_id == session_id(forest, name))
         row = self._db.execute(own).first()
         return None if row is None else WindowHead(SessionId(row.session_id), name, row.turn_count, row.channel)
 
     def latest(self, forest: ForestId, channel: str | None = None) -> str | None:
         """The id of the session that runs; without one in this ``channel``, of the session that got a turn last."""
         r = m.RunningSession
-        own = sa.select(r.external_id).where(r.tenant_id == self._tenant, r.forest_id == forest)
+        own = self._select(r.external_id).where(r.forest_id == forest)
         running: str | None = self._db.scalar(own)
         if running is not None and channel is None:
             return running
@@ -158,12 +156,8 @@ class WindowRows(PeopleRows):
     def last_said(self, session: SessionId) -> str:
         """The words of the last turn of a user; empty when there is none."""
         t = m.TurnRow
-        own = sa.select(t.content, packed_of(t)).where(
-            t.tenant_id == self._tenant,
-            t.session_id == session,
-            ~t.erased,
-            t.role == Role.USER,
-            t.content.regexp_match(r"\S") | t.pack.is_not(None),
+        own = self._select(t.content, packed_of(t)).where(
+            t.session_id == session, ~t.erased, t.role == Role.USER, t.content.regexp_match(r"\S") | t.pack.is_not(None)
         )
         row = self._db.execute(own.order_by(t.ordinal.desc()).limit(1)).first()
         return "" if row is None else Texts()(row.content, row.packed)
@@ -171,7 +165,7 @@ class WindowRows(PeopleRows):
     def stored(self, session: SessionId) -> StoredSummary | None:
         """The summary that is stored of a session's first turns."""
         w = m.SessionWindow
-        own = sa.select(w.__table__).where(w.tenant_id == self._tenant, w.session_id == session)
+        own = self._select(w.__table__).where(w.session_id == session)
         row = self._db.execute(own).first()
         if row is None:
             return None
@@ -184,7 +178,7 @@ class WindowRows(PeopleRows):
 
     def root(self, tree: TreeId) -> NodeId | None:
         """The root of a tree, if there is one."""
-        own = sa.select(m.Tree.root_id).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
+        own = self._select(m.Tree.root_id).where(m.Tree.tree_id == tree)
         found = self._db.scalar(own)
         return None if found is None else NodeId(found)
 
@@ -199,9 +193,7 @@ class WindowRows(PeopleRows):
     def waiting(self, session: SessionId, end: int) -> list[tuple[int, int]]:
         """First and last turns of cells before a turn that are not in the tree."""
         c = m.Cell
-        own = sa.select(c.first_turn, c.last_turn).where(
-            c.tenant_id == self._tenant, c.session_id == session, c.first_turn < end, ~c.placed
-        )
+        own = self._select(c.first_turn, c.last_turn).where(c.session_id == session, c.first_turn < end, ~c.placed)
         return [(row.first_turn, row.last_turn) for row in self._db.execute(own)]
 
     def turns(self, session: SessionId, ordinals: Collection[int], begin: int) -> list[Turn]:
@@ -214,9 +206,7 @@ class WindowRows(PeopleRows):
     def ids(self, session: SessionId, ordinals: Collection[int]) -> Mapping[int, str]:
         """The caller's ids of turns, by ordinal."""
         t = m.TurnRow
-        own = sa.select(t.ordinal, t.external_id).where(
-            t.tenant_id == self._tenant, t.session_id == session, among(t.ordinal, ordinals)
-        )
+        own = self._select(t.ordinal, t.external_id).where(t.session_id == session, among(t.ordinal, ordinals))
         return {row.ordinal: row.external_id for row in self._db.execute(own)}
 
     def items(self, session: SessionId) -> list[HeldItem]:
@@ -255,20 +245,20 @@ class WindowRows(PeopleRows):
         if replaced is None:
             new = insert(w).values(tenant_id=self._tenant, session_id=session, forest_id=forest, **values)
             return bool(self._db.execute(new.on_conflict_do_nothing()).rowcount)
-        own = sa.update(w).where(w.tenant_id == self._tenant, w.session_id == session, w.version == replaced)
+        own = self._update_rows(w).where(w.session_id == session, w.version == replaced)
         return bool(self._db.execute(own.values(updated_at=sa.func.clock_timestamp(), **values)).rowcount)
 
     def facts(self, forest: ForestId, ids: Collection[UUID]) -> set[UUID]:
         """Those of these facts that a forest has."""
         x = m.FactRow
-        own = sa.select(x.fact_id).where(x.tenant_id == self._tenant, x.forest_id == forest, among(x.fact_id, ids))
+        own = self._select(x.fact_id).where(x.forest_id == forest, among(x.fact_id, ids))
         return set(self._db.scalars(own))
 
     def ordinals(self, session: SessionId, turns: Collection[str]) -> Mapping[str, int]:
         """The ordinals of turns with words, by the caller's ids."""
         t = m.TurnRow
-        own = sa.select(t.external_id, t.ordinal).where(
-            t.tenant_id == self._tenant, t.session_id == session, ~t.erased, among(t.external_id, turns)
+        own = self._select(t.external_id, t.ordinal).where(
+            t.session_id == session, ~t.erased, among(t.external_id, turns)
         )
         return {row.external_id: row.ordinal for row in self._db.execute(own)}
 

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.method_commands import Command, given_argument, given_option
-from memforest_core.cli.toolkit.operating import (
-    TIMEOUT_S,
-    ActorOption,
-    DryRunOption,
-    NoWaitOption,
-    TimeoutOption,
-    YesOption,
-    actor_named,
-    confirm,
-)
+from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, argument, option
 from memforest_core.cli.toolkit.output import (
     Exit,
@@ -94,7 +85,9 @@ def _show_intent(found: Intent) -> None:
 TEXT = given_argument("text", "What somebody wrote to an assistant.", "TEXT")
 
 
+@sharing("timeout")
 def remember(
+    run: Run,
     text: Annotated[str, typer.Argument(help='The note, such as "I moved to Miami".')],
     owner: OwnerOption,
     about: AboutOption = None,
@@ -102,16 +95,19 @@ def remember(
     at: Annotated[str | None, option("Time of the note. Default: now.")] = None,
     session: Annotated[str | None, option("Id of the note. Default: a new one.")] = None,
     wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
-    timeout: TimeoutOption = TIMEOUT_S,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Store a note. Its facts are pinned. A later note about the same thing replaces an earlier one."""
-    with opened_store(data, create=True) as store:
-        given: dict[str, Any] = {"alias": alias, "at": at, "session_id": session, "wait": wait, "timeout_s": timeout}
+    with run.store(create=True) as store:
+        given: dict[str, Any] = {
+            "alias": alias,
+            "at": at,
+            "session_id": session,
+            "wait": wait,
+            "timeout_s": run.timeout,
+        }
         handle = store.client.remember(owner, text, about, **given)
         progress = handle.status()
-    if as_json:
+    if run.as_json:
         stored = {"owner": owner, "session": handle.session_id, "progress": progress}
         print_json(stored | ({"degraded": handle.degraded} if handle.degraded else {}))
     else:
@@ -119,31 +115,26 @@ def remember(
         print_degraded((handle.degraded,) if handle.degraded else ())
 
 
+@sharing("dry_run", "yes", "no_wait", "timeout", "actor")
 def forget_words(
+    run: Run,
     words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
     owner: OwnerOption,
     about: Annotated[str | None, option('Whom "I" means. Default: the owner.')] = None,
     turns: Annotated[
         str, typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none.")
     ] = "alone",
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete the facts that words name, and say which. It can't be undone: --dry-run shows them first.
 
     The exit code is 1 if nothing was found or a reference was left. To delete by id, use memforest forget.
     """
-    if not dry_run:
-        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
-    choices: dict[str, Any] = {"about": about, "turns": cast("Turns", turns), "actor": actor_named(actor)}
-    with opened_memory(data) as memory:
-        forgotten = memory.forget(owner, words, dry_run, **choices, wait=not no_wait, timeout_s=timeout)
-    if not answered(forgotten, owner, as_json=as_json):
+    if not run.dry_run:
+        run.confirm(f"Delete this from the memory of {printable(owner)} for good?")
+    choices: dict[str, Any] = {"about": about, "turns": cast("Turns", turns), "actor": run.requester}
+    with run.memory() as memory:
+        forgotten = memory.forget(owner, words, run.dry_run, **choices, wait=not run.no_wait, timeout_s=run.timeout)
+    if not run.answered(forgotten, owner):
         _show_forgotten(forgotten)
     if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
         raise typer.Exit(Exit.FAILED)

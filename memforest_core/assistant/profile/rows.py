@@ -115,8 +115,8 @@ class ProfileRows(PeopleRows):
         """Those of these facts that exist, with their vectors by the embedding ``model``."""
         fact = m.FactRow
         rows = self._db.execute(
-            sa.select(fact.fact_id, fact.statement, fact.subject_key, fact.text_hash)
-            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.fact_id, ids))
+            self._select(fact.fact_id, fact.statement, fact.subject_key, fact.text_hash)
+            .where(fact.forest_id == forest, among(fact.fact_id, ids))
             .order_by(fact.seq.desc())
         ).all()
         keys = [(forest, bytes(row.text_hash)) for row in rows]

@@ -191,7 +191,7 @@ class TopicRows(ReduceRows):
 
     def rate(self, tree: UUID, importance: float) -> None:
         """Store how important a user says that a topic is. The caller holds the forest's lock."""
-        own = sa.update(m.Tree).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
+        own = self._update_rows(m.Tree).where(m.Tree.tree_id == tree)
         self._db.execute(own.values(rated=round(1_000 * importance)))
 
     def visit(self, forest: ForestId, tree: UUID) -> None:
@@ -201,7 +201,7 @@ class TopicRows(ReduceRows):
     def rules(self, forest: ForestId) -> dict[str, float]:
         """What a forest was materialized with, where it differs from the settings."""
         f = m.Forest
-        found = self._db.scalar(sa.select(f.rules).where(f.tenant_id == self._tenant, f.forest_id == forest))
+        found = self._db.scalar(self._select(f.rules).where(f.forest_id == forest))
         return dict(found or {})
 
     def together(self, trees: Sequence[TreeId]) -> int:

@@ -16,11 +16,13 @@ from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_stor
 from memforest_core.cli.toolkit.options import (
     CursorOption,
     DataOption,
+    Given,
     JsonOption,
     LimitOption,
     OwnerOption,
     argument,
     option,
+    with_parameters,
 )
 from memforest_core.cli.toolkit.output import answered, print_json
 from memforest_core.domain.pages import Document, Page
@@ -45,14 +47,6 @@ def client_methods(data: Path | None) -> Iterator[Methods]:
 def new_client_methods(data: Path | None) -> Iterator[Methods]:
     with opened_store(data, create=True) as store:
         yield partial(getattr, store.client)
-
-
-class Given(NamedTuple):
-    """A parameter of a command, under the name that the method has for it."""
-
-    name: str
-    kind: Any
-    default: Any = inspect.Parameter.empty
 
 
 def given_argument(
@@ -94,12 +88,4 @@ class Command(NamedTuple):
                 elif not answered(found, owner, as_json=as_json):
                     self.show(found)
 
-        run.__annotations__ = {each.name: each.kind for each in given}
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
-            [
-                inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.kind)
-                for each in given
-            ]
-        )
-        run.__name__, run.__doc__ = self.name, self.help
-        return run
+        return with_parameters(run, given, self.name, self.help)

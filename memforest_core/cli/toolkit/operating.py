@@ -1,20 +1,36 @@
-"""What commands share that ask for an operation: confirm, follow with a progress bar, print what was done."""
+"""What commands share, above all those that ask for an operation: options, confirm, follow with a progress bar."""
 
 from __future__ import annotations
 
 import getpass
+import inspect
 import sys
-from typing import TYPE_CHECKING, Annotated
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from memforest_core.cli.toolkit.options import option
-from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.options import (
+    CursorOption,
+    DataOption,
+    Given,
+    JsonOption,
+    LimitOption,
+    option,
+    with_parameters,
+)
+from memforest_core.cli.toolkit.output import Exit, answered, console, pairs_table, plain, printable
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
+    from memforest_core.cli.toolkit.memory_opening import Store
+    from memforest_core.client.api import MemForest
     from memforest_core.client.handles import Operation
     from memforest_core.work.records import OperationTask
 
@@ -28,6 +44,84 @@ TimeoutOption = Annotated[
     float, typer.Option(min=0, help="Maximum seconds to wait. The operation continues after that.")
 ]
 TIMEOUT_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a command: the options that commands share, in the order of ``--help``, and what is done with them.
+
+    A command has --data and --json, and those of the others that ``sharing`` names.
+    """
+
+    limit: LimitOption = 100
+    cursor: CursorOption = None
+    dry_run: DryRunOption = False
+    yes: YesOption = False
+    no_wait: NoWaitOption = False
+    timeout: TimeoutOption = TIMEOUT_S
+    actor: ActorOption = None
+    data: DataOption = None
+    as_json: JsonOption = False
+
+    @property
+    def requester(self) -> str:
+        """The name for the audit."""
+        return actor_named(self.actor)
+
+    def memory(self, *, create: bool = False) -> AbstractContextManager[MemForest]:
+        """The whole memory that --data or the settings name."""
+        return opened_memory(self.data, create=create)
+
+    def store(self, *, create: bool = False) -> AbstractContextManager[Store]:
+        """The producer, the database and inspection that --data or the settings name."""
+        return opened_store(self.data, create=create)
+
+    def confirm(self, question: str) -> None:
+        """Ask a person, unless --yes says it. Raises InvalidInput for a program without --yes."""
+        confirm(question, yes=self.yes, as_json=self.as_json)
+
+    def follow(
+        self, operation: Operation, title: str, show: Callable[[Mapping[str, object]], None] | None = None
+    ) -> Mapping[str, object]:
+        """Follow an operation with a progress bar and print its end, by ``show`` or as a table; its numbers.
+
+        With --no-wait, print that it is started. Raises OperationFailed, WaitTimeout.
+        """
+        about = {"operation": str(operation.id), "kind": operation.kind}
+        if self.no_wait:
+            state = operation.state()
+            if not self.answered(about | {"state": state.state}):
+                console().print(f"Started: operation {operation.id}. Workers do it; see memforest operations.")
+            return state.progress
+        progress = _watched(operation, self.timeout, title, as_json=self.as_json)
+        numbers = {name: value for name, value in progress.items() if not name.startswith("_")}
+        if not self.answered(about | {"state": "done", "numbers": plain(numbers)}):
+            (show or print_numbers)(numbers)
+        return numbers
+
+    def answered(self, found: Any, owner: str | None = None) -> bool:
+        """Print a result with --json, or that its ``owner`` has no memory; False when people are to see it."""
+        return answered(found, owner, as_json=self.as_json)
+
+
+def sharing(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command of a function whose first parameter is a ``Run``: its own options, then these shared ones."""
+    kinds = get_type_hints(Run, include_extras=True)
+    wanted = {*names, "data", "as_json"}
+    shared = [Given(each.name, kinds[each.name], each.default) for each in fields(Run) if each.name in wanted]
+
+    def made(function: Callable[..., None]) -> Callable[..., None]:
+        own = [*inspect.signature(function).parameters.values()][1:]
+        own_kinds = get_type_hints(function, include_extras=True)
+
+        def command(**values: Any) -> None:
+            run = Run(**{each.name: values.pop(each.name) for each in shared})
+            function(run, **values)
+
+        given = [Given(each.name, own_kinds[each.name], each.default) for each in own]
+        return with_parameters(command, (*given, *shared), function.__name__, function.__doc__)
+
+    return made
 
 
 def actor_named(actor: str | None) -> str:
@@ -45,36 +139,24 @@ def confirm(question: str, *, yes: bool, as_json: bool) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def follow(
-    operation: Operation,
-    *,
-    wait: bool,
-    timeout_s: float,
-    as_json: bool,
-    title: str,
-    show: Callable[[Mapping[str, object]], None] | None = None,
-) -> Mapping[str, object]:
-    """Follow an operation with a progress bar and print its end, by ``show`` or as a table; its numbers.
-
-    Raises OperationFailed, WaitTimeout.
-    """
-    if not wait:
-        state = operation.state()
-        if as_json:
-            print_json({"operation": str(operation.id), "kind": operation.kind, "state": state.state})
-        else:
-            console().print(f"Started: operation {operation.id}. Workers do it; see memforest operations.")
-        return state.progress
-    progress = _watched(operation, timeout_s, title, as_json=as_json)
-    numbers = {name: value for name, value in progress.items() if not name.startswith("_")}
-    if as_json:
-        print_json({"operation": str(operation.id), "kind": operation.kind, "state": "done", "numbers": plain(numbers)})
-    else:
-        (show or print_numbers)(numbers)
-    return numbers
-
-
 def _watched(operation: Operation, timeout_s: float, title: str, *, as_json: bool) -> Mapping[str, object]:
+    with bar(title, as_json=as_json) as update:
+
+        def watch(task: OperationTask) -> None:
+            done, total = task.progress.get("done"), task.progress.get("total")
+            update(
+                description=f"{title}: {task.progress.get('phase', task.state)}",
+                completed=int(done or 0),
+                total=int(total) if total else None,
+                numbers=counts_line(task.progress, limit=4),
+            )
+
+        return operation.wait(timeout_s, watch)
+
+
+@contextmanager
+def bar(title: str, *, as_json: bool) -> Iterator[Callable[..., None]]:
+    """A progress bar that ends with ``numbers``; what it yields takes what changes of it, as ``Progress.update``."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     with Progress(
@@ -86,19 +168,7 @@ def _watched(operation: Operation, timeout_s: float, title: str, *, as_json: boo
         disable=as_json,
         transient=True,
     ) as shown:
-        bar = shown.add_task(title, total=None, numbers="")
-
-        def watch(task: OperationTask) -> None:
-            done, total = task.progress.get("done"), task.progress.get("total")
-            shown.update(
-                bar,
-                description=f"{title}: {task.progress.get('phase', task.state)}",
-                completed=int(done or 0),
-                total=int(total) if total else None,
-                numbers=counts_line(task.progress, limit=4),
-            )
-
-        return operation.wait(timeout_s, watch)
+        yield partial(shown.update, shown.add_task(title, total=None, numbers=""))
 
 
 def counts_line(numbers: Mapping[str, object], limit: int | None = None) -> str:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from memforest_core.errors import InvalidInput
+
+
+class Given(NamedTuple):
+    """A parameter of a command, under the name that its function has for it."""
+
+    name: str
+    kind: Any
+    default: Any = inspect.Parameter.empty
+
+
+def with_parameters(
+    command: Callable[..., None], given: Sequence[Given], name: str, help_: str | None
+) -> Callable[..., None]:
+    """``command``, which takes all by name, with these parameters as typer reads them."""
+    command.__annotations__ = {each.name: each.kind for each in given}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
+        [
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.kind)
+            for each in given
+        ]
+    )
+    command.__name__, command.__doc__ = name, help_
+    return command
 
 
 def option(help_: str, *names: str, **more: Any) -> Any:

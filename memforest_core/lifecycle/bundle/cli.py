@@ -9,16 +9,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.operating import ActorOption, DryRunOption, actor_named, print_numbers
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
-from memforest_core.cli.toolkit.output import answered, console, plain
+from memforest_core.cli.toolkit.operating import Run, bar, print_numbers, sharing
+from memforest_core.cli.toolkit.options import OwnerOption, option
+from memforest_core.cli.toolkit.output import plain
 from memforest_core.work.records import Numbers
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The exported file.")]
 
 
+@sharing("dry_run", "actor")
 def export(
+    run: Run,
     file: FileArgument,
     owner: OwnerOption,
     format_: Annotated[
@@ -30,16 +31,12 @@ def export(
     ] = None,
     summaries: Annotated[bool, typer.Option("--summaries/--no-summaries", help="With its summaries.")] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-    dry_run: DryRunOption = False,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write an owner's memory to one file, as of this moment. Other work goes on.
 
     Parts that you leave out are made again after the import: vectors by embedding, summaries by refresh.
     """
-    with opened_memory(data) as memory, bar("exporting", as_json=as_json) as watch:
+    with run.memory() as memory, _rows_shown(run, "exporting") as watch:
         numbers = memory.lifecycle.export(
             owner,
             file,
@@ -47,14 +44,16 @@ def export(
             vectors=vectors,
             summaries=summaries,
             overwrite=overwrite,
-            actor=actor_named(actor),
-            dry_run=dry_run,
+            actor=run.requester,
+            dry_run=run.dry_run,
             watch=watch,
         )
-    _print(file, numbers, as_json)
+    _print(run, file, numbers)
 
 
+@sharing("dry_run", "actor")
 def import_(
+    run: Run,
     file: FileArgument,
     owner: Annotated[
         str | None, option("Owner of the imported memory. Default: the owner in the bundle.", "--owner", "-o")
@@ -62,41 +61,26 @@ def import_(
     vectors: Annotated[
         bool, typer.Option("--vectors/--no-vectors", help="Use the bundle's vectors, or embed the texts again.")
     ] = True,
-    dry_run: DryRunOption = False,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Import an owner's memory from what export wrote. The owner must have none yet. Everything is checked before
     anything is written.
 
     After an interruption, run it again: it continues. Once it is done, it does nothing.
     """
-    with opened_memory(data, create=True) as memory, bar("importing", as_json=as_json) as watch:
+    with run.memory(create=True) as memory, _rows_shown(run, "importing") as watch:
         numbers = memory.lifecycle.import_(
-            file, owner, vectors=vectors, actor=actor_named(actor), dry_run=dry_run, watch=watch
+            file, owner, vectors=vectors, actor=run.requester, dry_run=run.dry_run, watch=watch
         )
-    _print(file, numbers, as_json)
+    _print(run, file, numbers)
 
 
-def _print(file: Path, numbers: Numbers, as_json: bool) -> None:
-    if not answered({"file": file, "numbers": numbers}, as_json=as_json):
+def _print(run: Run, file: Path, numbers: Numbers) -> None:
+    if not run.answered({"file": file, "numbers": numbers}):
         print_numbers(plain(numbers))
 
 
 @contextmanager
-def bar(title: str, *, as_json: bool) -> Iterator[Callable[[int, int], None]]:
+def _rows_shown(run: Run, title: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar; what it yields takes the rows done and all rows."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        disable=as_json,
-        transient=True,
-    ) as shown:
-        task = shown.add_task(title, total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total)
+    with bar(title, as_json=run.as_json) as update:
+        yield lambda done, total: update(completed=done, total=total, numbers=f"{done}/{total}")

@@ -7,22 +7,16 @@ from typing import Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.operating import (
-    TIMEOUT_S,
-    ActorOption,
-    DryRunOption,
-    NoWaitOption,
-    TimeoutOption,
-    actor_named,
-    follow,
-)
+from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, argument, option
 from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
 
 FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id, as memforest recall --json gives it.")]
 
 
+@sharing("dry_run", "no_wait", "timeout", "actor")
 def correct(
+    run: Run,
     fact: FactArgument,
     owner: OwnerOption,
     text: Annotated[str | None, option("The new text.", "--text")] = None,
@@ -30,15 +24,9 @@ def correct(
     start: Annotated[str | None, option("When it began or happened.", "--start")] = None,
     end: Annotated[str | None, option("When it ended.", "--end")] = None,
     erase: Annotated[bool, typer.Option("--erase", help="Delete the old fact instead of superseding it.")] = False,
-    dry_run: DryRunOption = False,
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Give a fact another text or time. The old one is superseded: recall as of an earlier day still finds it."""
-    with opened_memory(data) as memory:
+    with run.memory() as memory:
         operation = memory.lifecycle.correct(
             owner,
             fact,
@@ -47,10 +35,10 @@ def correct(
             start=start,
             end=end,
             erase=erase,
-            actor=actor_named(actor),
-            dry_run=dry_run,
+            actor=run.requester,
+            dry_run=run.dry_run,
         )
-        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="correcting")
+        run.follow(operation, "correcting")
 
 
 PinnedFact = Annotated[str | None, argument("A fact's id.", metavar="FACT")]
@@ -58,34 +46,24 @@ PinnedSession = Annotated[str | None, option("A session's id, instead of a fact.
 PinnedTurn = Annotated[str | None, option("The id of one turn of the session.", "--turn")]
 
 
+@sharing("actor")
 def pin(
-    owner: OwnerOption,
-    fact: PinnedFact = None,
-    session: PinnedSession = None,
-    turn: PinnedTurn = None,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    run: Run, owner: OwnerOption, fact: PinnedFact = None, session: PinnedSession = None, turn: PinnedTurn = None
 ) -> None:
     """Pin a fact, a session or a turn: policies never delete it."""
-    with opened_memory(data) as memory:
-        operation = memory.lifecycle.pin(owner, fact, session=session, turn=turn, actor=actor_named(actor))
-        follow(operation, wait=True, timeout_s=TIMEOUT_S, as_json=as_json, title="pinning")
+    with run.memory() as memory:
+        operation = memory.lifecycle.pin(owner, fact, session=session, turn=turn, actor=run.requester)
+        run.follow(operation, "pinning")
 
 
+@sharing("actor")
 def unpin(
-    owner: OwnerOption,
-    fact: PinnedFact = None,
-    session: PinnedSession = None,
-    turn: PinnedTurn = None,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    run: Run, owner: OwnerOption, fact: PinnedFact = None, session: PinnedSession = None, turn: PinnedTurn = None
 ) -> None:
     """Unpin a fact, a session or a turn: policies may delete it again."""
-    with opened_memory(data) as memory:
-        operation = memory.lifecycle.unpin(owner, fact, session=session, turn=turn, actor=actor_named(actor))
-        follow(operation, wait=True, timeout_s=TIMEOUT_S, as_json=as_json, title="unpinning")
+    with run.memory() as memory:
+        operation = memory.lifecycle.unpin(owner, fact, session=session, turn=turn, actor=run.requester)
+        run.follow(operation, "unpinning")
 
 
 def pins(

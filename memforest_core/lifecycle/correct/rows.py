@@ -84,9 +84,7 @@ class CorrectionRows(ForestRows):
 
     def owner_of(self, forest: ForestId) -> str | None:
         """Whose forest it is; None when it is gone."""
-        owner: str | None = self._db.scalar(
-            sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
-        )
+        owner: str | None = self._db.scalar(self._select(m.Forest.owner).where(m.Forest.forest_id == forest))
         return owner
 
     def lock_forest(self, forest: ForestId) -> str | None:
@@ -95,11 +93,9 @@ class CorrectionRows(ForestRows):
         return super().lock_forest(forest)
 
     def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
-        row = self._db.execute(
-            sa.select(m.FactRow.statement, m.FactRow.superseded_by).where(
-                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
-            )
-        ).first()
+        x = m.FactRow
+        own = self._select(x.statement, x.superseded_by).where(x.fact_id == fact, x.forest_id == forest)
+        row = self._db.execute(own).first()
         if row is None:
             return None
         sources = self._run(_LOCK_SOURCES if self._locked else _READ_SOURCES, fact=fact).all()
@@ -114,7 +110,7 @@ class CorrectionRows(ForestRows):
     def touched_by(self, fact: FactId) -> Mapping[str, int]:
         """How much a correction touches: rows that rest on the fact, and nodes to summarize again."""
         said = m.OccurrenceRow
-        own = sa.select(said.cell_id).where(said.tenant_id == self._tenant, said.fact_id == fact)
+        own = self._select(said.cell_id).where(said.fact_id == fact)
         cells = self._db.scalars(own).all()
         nodes, trees = RemovalRows(self._db, self._tenant).nodes_above([fact])
         return {"occurrences": len(cells), "cells": len(set(cells)), "trees": len(trees), "nodes": len(nodes)}
@@ -146,18 +142,14 @@ class CorrectionRows(ForestRows):
             )
             free[source.cell_id] += 1
         self._db.execute(sa.insert(m.CandidateRow), added)
-        own = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
+        own = self._update_rows(m.Cell).where(m.Cell.cell_id.in_(cells))
         self._db.execute(own.values(placed=False))
         self._run(_STOP_RETRIES, cells=cells)
         self._run(_SUPERSEDE, old=fact, new=by)
         RemovalRows(self._db, self._tenant).mark_payloads([fact, by])
 
     def set_pinned(self, fact: FactId, pinned: bool) -> None:
-        self._db.execute(
-            sa.update(m.FactRow)
-            .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact)
-            .values(pinned=pinned)
-        )
+        self._db.execute(self._update_rows(m.FactRow).where(m.FactRow.fact_id == fact).values(pinned=pinned))
 
     def words(self, forest: ForestId, session: str, turn: str | None) -> tuple[SessionId, int | None] | None:
         """A session by the caller's id, or a turn of it with words, by its ordinal; None when it is not there."""
@@ -173,15 +165,14 @@ class CorrectionRows(ForestRows):
     def set_words_pinned(self, session: SessionId, ordinal: int | None, pinned: bool) -> None:
         """Pin or unpin a session or a turn. The caller has locked the forest."""
         table: type[m.Session] | type[m.TurnRow] = m.Session if ordinal is None else m.TurnRow
-        own = [table.tenant_id == self._tenant, table.session_id == session]
-        if ordinal is not None:
-            own.append(m.TurnRow.ordinal == ordinal)
-        self._db.execute(sa.update(table).where(*own).values(pinned=pinned))
+        own = self._update_rows(table).where(table.session_id == session)
+        own = own if ordinal is None else own.where(m.TurnRow.ordinal == ordinal)
+        self._db.execute(own.values(pinned=pinned))
 
     def pins(self, forest: ForestId, limit: int) -> Pins:
         """What is pinned in a forest: sessions and turns by the caller's ids, facts by age; at most so many of each."""
         s, t, x = m.Session, m.TurnRow, m.FactRow
-        sessions = sa.select(s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest, s.pinned)
+        sessions = self._select(s.external_id).where(s.forest_id == forest, s.pinned)
         same = sa.and_(s.tenant_id == t.tenant_id, s.session_id == t.session_id)
         turns = (
             sa.select(s.external_id.label("session"), t.external_id.label("turn"))
@@ -189,7 +180,7 @@ class CorrectionRows(ForestRows):
             .where(t.tenant_id == self._tenant, t.pinned, s.forest_id == forest)
             .order_by(s.external_id, t.ordinal)
         )
-        facts = sa.select(x.fact_id).where(x.tenant_id == self._tenant, x.forest_id == forest, x.pinned)
+        facts = self._select(x.fact_id).where(x.forest_id == forest, x.pinned)
         return Pins(
             tuple(self._db.scalars(sessions.order_by(s.external_id).limit(limit))),
             tuple(PinnedTurn(row.session, row.turn) for row in self._db.execute(turns.limit(limit))),

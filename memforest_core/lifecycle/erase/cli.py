@@ -8,27 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.memory_opening import opened_memory, quiet_logs
-from memforest_core.cli.toolkit.operating import (
-    TIMEOUT_S,
-    ActorOption,
-    DryRunOption,
-    NoWaitOption,
-    TimeoutOption,
-    YesOption,
-    actor_named,
-    confirm,
-    follow,
-)
-from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, option
-from memforest_core.cli.toolkit.output import Exit, console, counted, print_json, printable
+from memforest_core.cli.toolkit.memory_opening import quiet_logs
+from memforest_core.cli.toolkit.operating import Run, sharing
+from memforest_core.cli.toolkit.options import JsonOption, OwnerOption, option
+from memforest_core.cli.toolkit.output import Exit, console, counted, plain_table, print_json, printable
 from memforest_core.lifecycle.erase.records import LEFT
 
 if TYPE_CHECKING:
     from memforest_core.lifecycle.erase.records import Receipt
 
 
+@sharing("dry_run", "yes", "no_wait", "timeout", "actor")
 def forget(
+    run: Run,
     owner: OwnerOption,
     session: Annotated[str | None, option("A whole session.", "--session")] = None,
     turns: Annotated[list[str] | None, option("A turn of --session, by its id; repeatable.", "--turn")] = None,
@@ -40,22 +32,15 @@ def forget(
     receipt: Annotated[
         bool, typer.Option("--receipt", help="Print what was removed from where, and what a search for it found.")
     ] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete turns, a fact, a session, a time range, a speaker's words, or everything. It can't be undone.
 
     Recall no longer finds it as soon as the rows are deleted. Summaries that quoted it are hidden until they are
     written again. The exit code is 1 if a reference was left.
     """
-    if not dry_run:
-        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
-    with opened_memory(data) as memory:
+    if not run.dry_run:
+        run.confirm(f"Delete this from the memory of {printable(owner)} for good?")
+    with run.memory() as memory:
         operation = memory.lifecycle.forget(
             owner,
             session=session,
@@ -65,20 +50,18 @@ def forget(
             until=until,
             speaker=speaker,
             everything=everything,
-            actor=actor_named(actor),
-            dry_run=dry_run,
+            actor=run.requester,
+            dry_run=run.dry_run,
         )
-        if not receipt or dry_run or no_wait:
-            show = partial(_print_counts, "Would be deleted" if dry_run else "Deleted")
-            numbers = follow(
-                operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="deleting", show=show
-            )
-            if not dry_run and not no_wait and _left(numbers):
+        if not receipt or run.dry_run or run.no_wait:
+            show = partial(_print_counts, "Would be deleted" if run.dry_run else "Deleted")
+            numbers = run.follow(operation, "deleting", show=show)
+            if not run.dry_run and not run.no_wait and _left(numbers):
                 raise typer.Exit(Exit.FAILED)
             return
-        operation.wait(timeout)
+        operation.wait(run.timeout)
         shown = memory.lifecycle.receipt(operation.id)
-    if as_json:
+    if run.as_json:
         print_json({"receipt": shown})
     else:
         _print_receipt(shown)
@@ -101,14 +84,10 @@ def _print_counts(title: str, numbers: Mapping[str, object]) -> None:
 
 
 def _print_receipt(receipt: Receipt) -> None:
-    from rich.table import Table
-
     out = console()
     out.print(f"Receipt of operation {receipt.task}, requested by {printable(receipt.actor)}.")
     for title, counts in (("removed", receipt.removed), ("left", receipt.left)):
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column(title)
-        table.add_column("", justify="right")
+        table = plain_table(title, "", right=("",))
         for name, count in counts.items():
             table.add_row(printable(name.replace("_", " ")), str(count))
         out.print(table)

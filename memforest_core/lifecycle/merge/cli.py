@@ -6,53 +6,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.operating import (
-    TIMEOUT_S,
-    ActorOption,
-    DryRunOption,
-    NoWaitOption,
-    TimeoutOption,
-    YesOption,
-    actor_named,
-    confirm,
-    follow,
-    print_numbers,
-)
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
-from memforest_core.cli.toolkit.output import answered, console, plain, printable
+from memforest_core.cli.toolkit.operating import Run, print_numbers, sharing
+from memforest_core.cli.toolkit.output import console, plain, printable
 
 if TYPE_CHECKING:
     from memforest_core.lifecycle.merge.records import ConflictReport
 
 
+@sharing("dry_run", "yes", "no_wait", "timeout", "actor")
 def merge(
+    run: Run,
     sources: Annotated[list[str], typer.Argument(metavar="OWNER...", help="Whose forests to merge.")],
     into: Annotated[str, typer.Option("--into", help="The owner who gets everything; may be new.")],
-    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Do not delete the source forests.")] = (False),
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Do not delete the source forests.")] = False,
 ) -> None:
     """Merge forests: the same facts become one, matching trees are joined, all others are copied with their summaries.
 
     Calls a model only for nodes on joined paths. The sources accept no sessions meanwhile and are deleted at the end,
     unless you give --keep-sources. --dry-run prints what contradicts.
     """
-    if not dry_run and not keep_sources:
-        confirm(f"Merge {len(sources)} forests into {printable(into)}, and remove them?", yes=yes, as_json=as_json)
-    with opened_memory(data) as memory:
-        if dry_run:
+    if not run.dry_run and not keep_sources:
+        run.confirm(f"Merge {len(sources)} forests into {printable(into)}, and remove them?")
+    with run.memory() as memory:
+        if run.dry_run:
             report = memory.lifecycle.merge_conflicts(sources, into)
-            if not answered({"report": report}, as_json=as_json):
+            if not run.answered({"report": report}):
                 _print_report(report)
             return
-        operation = memory.lifecycle.merge(sources, into, keep_sources=keep_sources, actor=actor_named(actor))
-        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="merging")
+        operation = memory.lifecycle.merge(sources, into, keep_sources=keep_sources, actor=run.requester)
+        run.follow(operation, "merging")
 
 
 def _print_report(report: ConflictReport) -> None:

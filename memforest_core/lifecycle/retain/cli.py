@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
-from memforest_core.cli.toolkit.operating import (
-    TIMEOUT_S,
-    ActorOption,
-    DryRunOption,
-    NoWaitOption,
-    TimeoutOption,
-    actor_named,
-    follow,
-)
+from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
 from memforest_core.lifecycle.retain.records import Order
@@ -33,7 +25,9 @@ OwnerFilter = Annotated[
 
 
 @app.command("set")
+@sharing("actor")
 def set_(
+    run: Run,
     owner: OwnerFilter = None,
     max_age_days: Annotated[float | None, option("Delete older turns, and facts that only they say.")] = None,
     max_facts: Annotated[int | None, option("Maximum number of facts of one owner.")] = None,
@@ -52,12 +46,9 @@ def set_(
             " that recent questions found least, or those that are connected least."
         ),
     ] = Order.AGE,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Set a policy. Workers apply it from then on. memforest policy apply --dry-run shows what it would delete."""
-    with opened_memory(data) as memory:
+    with run.memory() as memory:
         memory.lifecycle.set_policy(
             owner,
             max_age_days=max_age_days,
@@ -69,10 +60,10 @@ def set_(
             window_max_age_days=window_max_age_days,
             faded_max_age_days=faded_max_age_days,
             order=order,
-            actor=actor_named(actor),
+            actor=run.requester,
         )
         found = memory.lifecycle.policies()
-    _print(found, as_json=as_json)
+    _print(found, as_json=run.as_json)
 
 
 @app.command()
@@ -84,32 +75,24 @@ def show(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def clear(
-    owner: OwnerFilter = None, actor: ActorOption = None, data: DataOption = None, as_json: JsonOption = False
-) -> None:
+@sharing("actor")
+def clear(run: Run, owner: OwnerFilter = None) -> None:
     """Remove a policy."""
-    with opened_memory(data) as memory:
-        memory.lifecycle.clear_policy(owner, actor=actor_named(actor))
+    with run.memory() as memory:
+        memory.lifecycle.clear_policy(owner, actor=run.requester)
         found = memory.lifecycle.policies()
-    _print(found, as_json=as_json)
+    _print(found, as_json=run.as_json)
 
 
 @app.command()
-def apply(
-    owner: OwnerFilter = None,
-    dry_run: DryRunOption = False,
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@sharing("dry_run", "no_wait", "timeout", "actor")
+def apply(run: Run, owner: OwnerFilter = None) -> None:
     """Apply policies now, to one owner or to all."""
-    with opened_memory(data) as memory:
-        requested = memory.lifecycle.apply_policy(owner, actor=actor_named(actor), dry_run=dry_run)
+    with run.memory() as memory:
+        requested = memory.lifecycle.apply_policy(owner, actor=run.requester, dry_run=run.dry_run)
         for operation in requested:
-            follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="forgetting")
-    if not requested and not as_json:
+            run.follow(operation, "forgetting")
+    if not requested and not run.as_json:
         console().print("No forest is under a policy: see memforest policy set.")
 
 

@@ -435,16 +435,14 @@ class RetentionRows(ForestRows):
 
     def drop_policy(self, forest: ForestId | None) -> bool:
         """Remove a policy; whether there was one."""
-        policy = m.RetentionPolicy
-        of = (policy.tenant_id == self._tenant, policy.forest_id == (forest or _DEFAULT))
-        return self._db.execute(sa.delete(policy).where(*of)).rowcount == 1
+        return self._delete(m.RetentionPolicy.forest_id, [forest or _DEFAULT]) == 1
 
     def limits_for(self, forest: ForestId) -> Limits | None:
         """The limits that apply to a forest: its own, or those of the tenant's other forests."""
         policy = m.RetentionPolicy
         found = self._db.execute(
-            sa.select(policy.__table__)
-            .where(policy.tenant_id == self._tenant, policy.forest_id.in_([forest, _DEFAULT]))
+            self._select(policy.__table__)
+            .where(policy.forest_id.in_([forest, _DEFAULT]))
             .order_by(policy.forest_id == _DEFAULT)
         ).first()
         return Limits(**_stated(found)) if found is not None else None
@@ -454,9 +452,9 @@ class RetentionRows(ForestRows):
         policy, forest = m.RetentionPolicy, m.Forest
         same = sa.and_(forest.tenant_id == self._tenant, forest.forest_id == policy.forest_id, visible())
         found = self._db.execute(
-            sa.select(policy.__table__, forest.owner)
+            self._select(policy.__table__, forest.owner)
             .outerjoin(forest, same)
-            .where(policy.tenant_id == self._tenant, forest.owner.is_not(None) | (policy.forest_id == _DEFAULT))
+            .where(forest.owner.is_not(None) | (policy.forest_id == _DEFAULT))
             .order_by(forest.owner.nulls_first())
         )
         return [Policy(**_stated(row), owner=row.owner, updated_at=row.updated_at.astimezone(UTC)) for row in found]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
-from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, option
+from memforest_core.cli.toolkit.operating import Run, sharing
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import answered, console, plain, plain_table, print_page, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.status import AMOUNTS, amounts
@@ -77,20 +78,18 @@ def table_of(costs: Costs) -> Table:
     return table
 
 
+@sharing("limit", "cursor")
 def calls(
+    run: Run,
     owner: OwnerFilter = None,
     session: Annotated[str | None, option("Only those of this session of the owner.", "--session", "-s")] = None,
     step: Annotated[str | None, option("Only those of one step, such as extract or answer.")] = None,
     outcome: Annotated[str | None, option("Only calls with this outcome: ok, or an error's code.")] = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: LimitOption = 100,
-    cursor: CursorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List single model calls, the newest first, with tokens, dollars and latency, without any text."""
-    with opened_store(data) as store:
+    with run.store() as store:
         page = store.inspection.calls(
             store.tenant,
             owner,
@@ -99,10 +98,10 @@ def calls(
             outcome=outcome,
             since=moment("--since", since),
             until=moment("--until", until, end=True),
-            limit=limit,
-            cursor=cursor,
+            limit=run.limit,
+            cursor=run.cursor,
         )
-    print_page(page, calls_table(page), owner, as_json=as_json)
+    print_page(page, calls_table(page), owner, as_json=run.as_json)
 
 
 def calls_table(page: Page[LoggedCall]) -> Table:

@@ -60,20 +60,20 @@ class ReadingRows(ForestRows):
         counted = said.where(s.tenant_id == f.tenant_id, s.forest_id == f.forest_id).lateral()
         facts = sa.select(sa.func.count()).where(x.tenant_id == f.tenant_id, x.forest_id == f.forest_id)
         statement = (
-            sa.select(f.owner, f.display_name, facts.scalar_subquery().label("facts"), *counted.c)
+            self._select(f.owner, f.display_name, facts.scalar_subquery().label("facts"), *counted.c)
             .join(counted, sa.true())
-            .where(f.tenant_id == self._tenant, visible(), f.owner.startswith(prefix, autoescape=True))
+            .where(visible(), f.owner.startswith(prefix, autoescape=True))
         )
         return [record_of(StoredOwner, row) for row in self._db.execute(paged(statement, [f.owner], after, limit))]
 
     def fact(self, forest: ForestId, fact: UUID) -> Row | None:
-        own = (m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
-        return self._db.execute(sa.select(*m.FactRow.__table__.c).where(*own)).first()
+        own = (m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
+        return self._db.execute(self._select(*m.FactRow.__table__.c).where(*own)).first()
 
     def session(self, forest: ForestId, external_id: str) -> SessionId | None:
         found = self._db.scalar(
-            sa.select(m.Session.session_id).where(
-                m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
+            self._select(m.Session.session_id).where(
+                m.Session.forest_id == forest, m.Session.external_id == external_id
             )
         )
         return None if found is None else SessionId(found)
@@ -81,7 +81,7 @@ class ReadingRows(ForestRows):
     def sessions(self, forest: ForestId, after: Sequence[object] | None, limit: int) -> Sequence[Row]:
         """Rows of sessions, the newest first, from the one after this place."""
         s = m.Session
-        statement = sa.select(*s.__table__.c).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        statement = self._select(*s.__table__.c).where(s.forest_id == forest)
         return self._db.execute(paged(statement, [s.started_at, s.session_id], after, limit, newest=True)).all()
 
     def turns(
@@ -97,9 +97,7 @@ class ReadingRows(ForestRows):
 
     def ordinal(self, session: SessionId, turn: str) -> int | None:
         found: int | None = self._db.scalar(
-            sa.select(m.TurnRow.ordinal).where(
-                m.TurnRow.tenant_id == self._tenant, m.TurnRow.session_id == session, m.TurnRow.external_id == turn
-            )
+            self._select(m.TurnRow.ordinal).where(m.TurnRow.session_id == session, m.TurnRow.external_id == turn)
         )
         return found
 
@@ -125,9 +123,9 @@ class ReadingRows(ForestRows):
         """
         f, o = m.FactRow, m.OccurrenceRow
         at = sa.func.coalesce(f.time_start, f.mentioned_at)
-        said = sa.select(o.fact_id).where(o.tenant_id == self._tenant, o.session_id == session)
+        said = self._select(o.fact_id).where(o.session_id == session)
         statement = narrowed(
-            sa.select(*f.__table__.c).where(f.tenant_id == self._tenant, f.forest_id == forest, *also),
+            self._select(*f.__table__.c).where(f.forest_id == forest, *also),
             (session, lambda _: f.fact_id.in_(said)),
             (subjects, f.subject_key.in_),
             (attributes, f.attribute.in_),
@@ -141,7 +139,7 @@ class ReadingRows(ForestRows):
     def sources(self, facts: Sequence[UUID]) -> Mapping[UUID, tuple[FactSource, ...]]:
         o, t, s = m.OccurrenceRow, m.TurnRow, m.Session
         found = self._db.execute(
-            sa.select(o.fact_id, s.external_id.label("session"), t.external_id.label("turn"), t.ordinal)
+            self._select(o.fact_id, s.external_id.label("session"), t.external_id.label("turn"), t.ordinal)
             .distinct()
             .select_from(o)
             .join(
@@ -151,7 +149,7 @@ class ReadingRows(ForestRows):
                 ),
             )
             .join(s, sa.and_(s.tenant_id == o.tenant_id, s.session_id == o.session_id))
-            .where(o.tenant_id == self._tenant, among(o.fact_id, facts))
+            .where(among(o.fact_id, facts))
             .order_by(s.external_id, t.ordinal)
         ).all()
         said: dict[UUID, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -173,7 +171,7 @@ class ReadingRows(ForestRows):
     def _trees(self, forest: ForestId) -> sa.Select[*tuple[Any, ...]]:
         r, n, s = m.Tree, m.NodeRow, m.NodeSummary
         return (
-            sa.select(
+            self._select(
                 r.tree_id.label("id"),
                 *(r.kind, r.label, r.scope_key, r.height, r.k, r.root_id, r.due_at, n.time_start, n.time_end),
                 r.leaf_count.label("leaves"),
@@ -182,7 +180,7 @@ class ReadingRows(ForestRows):
             )
             .join(n, sa.and_(n.tenant_id == r.tenant_id, n.node_id == r.root_id))
             .outerjoin(s, sa.and_(s.tenant_id == n.tenant_id, s.node_id == n.node_id))
-            .where(r.tenant_id == self._tenant, r.forest_id == forest, r.state == "active")
+            .where(r.forest_id == forest, r.state == "active")
         )
 
     def tree_of(self, node: NodeId) -> Row | None:
@@ -211,7 +209,7 @@ class ReadingRows(ForestRows):
         n, s, c, x = m.NodeRow, m.NodeSummary, m.Cell, m.FactRow
         text = sa.func.coalesce(s.text_, x.text, c.text, "")
         return (
-            sa.select(
+            self._select(
                 *n.__table__.c,
                 n.node_id.label("id"),
                 n.leaf_count.label("leaves"),
@@ -227,7 +225,6 @@ class ReadingRows(ForestRows):
             .outerjoin(s, sa.and_(s.tenant_id == n.tenant_id, s.node_id == n.node_id))
             .outerjoin(c, sa.and_(c.tenant_id == n.tenant_id, c.cell_id == n.payload_id))
             .outerjoin(x, sa.and_(x.tenant_id == n.tenant_id, x.fact_id == n.payload_id))
-            .where(n.tenant_id == self._tenant)
         )
 
 

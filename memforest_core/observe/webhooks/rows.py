@@ -115,12 +115,12 @@ class WebhookRows(TenantRows):
 
     def endpoints(self) -> Sequence[Endpoint]:
         e = m.WebhookEndpoint
-        wanted = sa.select(e.__table__).where(e.tenant_id == self._tenant).order_by(e.created_at.desc(), e.endpoint_id)
+        wanted = self._select(e.__table__).order_by(e.created_at.desc(), e.endpoint_id)
         return [_endpoint(row) for row in self._db.execute(wanted)]
 
     def set_enabled(self, id_: UUID, enabled: bool) -> Endpoint | None:
         """Enable or disable an endpoint; None when the tenant has no such one."""
-        own = sa.update(m.WebhookEndpoint).where(*_endpoint_is(self._tenant, id_)).values(enabled=enabled)
+        own = self._update_rows(m.WebhookEndpoint).where(m.WebhookEndpoint.endpoint_id == id_).values(enabled=enabled)
         row = self._db.execute(own.returning(m.WebhookEndpoint.__table__)).first()
         return None if row is None else _endpoint(row)
 
@@ -131,23 +131,20 @@ class WebhookRows(TenantRows):
 
     def drop(self, id_: UUID) -> bool:
         """Delete an endpoint with its deliveries; whether there was one."""
-        return self._db.execute(sa.delete(m.WebhookEndpoint).where(*_endpoint_is(self._tenant, id_))).rowcount == 1
+        return self._delete(m.WebhookEndpoint.endpoint_id, [id_]) == 1
 
     def deliveries(
         self, endpoint: UUID | None, state: WorkState | None, after: Sequence[object] | None, limit: int
     ) -> Sequence[Delivery]:
         """Deliveries, the newest first: at most ``limit``, those that come after a place in the list."""
         d = m.WebhookDelivery
-        statement = narrowed(
-            sa.select(d.__table__).where(d.tenant_id == self._tenant),
-            (endpoint, d.endpoint_id.__eq__),
-            (state, d.state.__eq__),
-        )
+        statement = narrowed(self._select(d.__table__), (endpoint, d.endpoint_id.__eq__), (state, d.state.__eq__))
         newest = paged(statement, [d.created_at, d.delivery_id], after, limit, newest=True)
         return [_delivery(row) for row in self._db.execute(newest)]
 
     def delivery(self, id_: UUID) -> Delivery | None:
-        row = self._db.execute(sa.select(m.WebhookDelivery.__table__).where(*_delivery_is(self._tenant, id_))).first()
+        d = m.WebhookDelivery
+        row = self._db.execute(self._select(d.__table__).where(d.delivery_id == id_)).first()
         return None if row is None else _delivery(row)
 
     def replay(self, id_: UUID) -> None:
@@ -190,20 +187,12 @@ class WebhookRows(TenantRows):
             "lease_until": None,
             "worker_id": None,
         }
-        held = (*_delivery_is(self._tenant, id_), d.state == WorkState.RUNNING, d.lease_token == token)
-        return self._db.execute(sa.update(d).where(*held).values(values)).rowcount == 1
+        held = (d.delivery_id == id_, d.state == WorkState.RUNNING, d.lease_token == token)
+        return self._db.execute(self._update_rows(d).where(*held).values(values)).rowcount == 1
 
     def drop_past(self, limit: int) -> int:
         """Delete deliveries that are over for long enough, at most ``limit``; how many."""
         return self._run(_DROP_PAST, n=limit).rowcount
-
-
-def _endpoint_is(tenant: str, id_: UUID) -> tuple[sa.ColumnElement[bool], ...]:
-    return m.WebhookEndpoint.tenant_id == tenant, m.WebhookEndpoint.endpoint_id == id_
-
-
-def _delivery_is(tenant: str, id_: UUID) -> tuple[sa.ColumnElement[bool], ...]:
-    return m.WebhookDelivery.tenant_id == tenant, m.WebhookDelivery.delivery_id == id_
 
 
 def _endpoint(row: sa.Row[*tuple[Any, ...]]) -> Endpoint:

@@ -65,8 +65,9 @@ class DrawnRows(ReadingRows):
 
     def newest(self, forest: ForestId) -> Condition:
         """That a fact is among those which are searched and counted."""
-        own = (_F.tenant_id == self._tenant, _F.forest_id == forest)
-        last = sa.select(_F.seq).where(*own).order_by(_F.seq.desc()).offset(SEARCHED_FACTS).limit(1)
+        last = (
+            self._select(_F.seq).where(_F.forest_id == forest).order_by(_F.seq.desc()).offset(SEARCHED_FACTS).limit(1)
+        )
         return _F.seq > sa.func.coalesce(last.scalar_subquery(), -1)
 
     def subjects(self, forest: ForestId) -> Sequence[tuple[str, int]]:
@@ -90,13 +91,13 @@ class DrawnRows(ReadingRows):
     def entities(self, forest: ForestId) -> Mapping[TreeId, tuple[str, bool]]:
         """What the entity trees of a forest are about, and whether each has leaves yet."""
         r = m.Tree
-        own = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == TreeKind.ENTITY)
-        found = self._db.execute(sa.select(r.tree_id, r.label, (r.state == "active").label("grown")).where(*own))
+        own = self._select(r.tree_id, r.label, (r.state == "active").label("grown"))
+        found = self._db.execute(own.where(r.forest_id == forest, r.kind == TreeKind.ENTITY))
         return {TreeId(row.tree_id): (row.label, row.grown) for row in found}
 
     def texts(self, facts: Sequence[FactId]) -> Mapping[FactId, str]:
         """The sentences of facts."""
-        wanted = sa.select(_F.fact_id, _F.text).where(_F.tenant_id == self._tenant, among(_F.fact_id, facts))
+        wanted = self._select(_F.fact_id, _F.text).where(among(_F.fact_id, facts))
         return {FactId(row.fact_id): row.text for row in self._db.execute(wanted)}
 
     def _counted(self, forest: ForestId, column: sa.ColumnElement[str]) -> Sequence[tuple[str, int]]:

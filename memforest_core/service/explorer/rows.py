@@ -169,8 +169,7 @@ class ExplorerRows(ReadingRows):
 
     def root(self, tree: TreeId) -> DrawnNode:
         """The root of a tree. Raises NotFound when the tree is gone."""
-        own = (m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
-        root = sa.select(m.Tree.root_id).where(*own).scalar_subquery()
+        root = self._select(m.Tree.root_id).where(m.Tree.tree_id == tree).scalar_subquery()
         row = self._db.execute(self._of_tree(tree).where(m.NodeRow.node_id == root)).first()
         if row is None:
             raise NotFound("This tree is gone.")

@@ -40,20 +40,20 @@ class KeyRows(TenantRows):
 
     def all(self) -> Sequence[Key]:
         """All keys, the newest first; revoked ones too."""
-        wanted = sa.select(*_SHOWN).where(m.ApiKey.tenant_id == self._tenant)
+        wanted = self._select(*_SHOWN)
         return [_key(row) for row in self._db.execute(wanted.order_by(m.ApiKey.created_at.desc(), m.ApiKey.key_id))]
 
     def revoke(self, id_: UUID) -> Key | None:
         """Revoke a key for good; revoked again it stays as it was. None when the tenant has no such key."""
-        mine = (m.ApiKey.tenant_id == self._tenant, m.ApiKey.key_id == id_)
         moment = sa.func.coalesce(m.ApiKey.revoked_at, sa.func.clock_timestamp())
-        found = self._db.execute(sa.update(m.ApiKey).where(*mine).values(revoked_at=moment).returning(*_SHOWN)).first()
+        revoked = self._update_rows(m.ApiKey).where(m.ApiKey.key_id == id_).values(revoked_at=moment)
+        found = self._db.execute(revoked.returning(*_SHOWN)).first()
         return None if found is None else _key(found)
 
     def used(self, id_: UUID) -> None:
         """Note that a key was used."""
-        mine = (m.ApiKey.tenant_id == self._tenant, m.ApiKey.key_id == id_)
-        self._db.execute(sa.update(m.ApiKey).where(*mine).values(last_used_at=sa.func.clock_timestamp()))
+        own = self._update_rows(m.ApiKey).where(m.ApiKey.key_id == id_)
+        self._db.execute(own.values(last_used_at=sa.func.clock_timestamp()))
 
 
 def find_caller(engine: Engine, secret_hash: bytes) -> Caller | None:

@@ -244,7 +244,7 @@ def test_planted_texts_steer_no_terminal(node: Node, planted: str, monkeypatch: 
     def opened(*_given: object, **_options: object) -> Iterator[Any]:
         yield node.memory
 
-    for name in ("recall.cli", "assistant.profile.cli", "cli.toolkit.method_commands"):
+    for name in ("recall.cli", "assistant.profile.cli", "cli.toolkit.operating", "cli.toolkit.method_commands"):
         monkeypatch.setattr(f"memforest_core.{name}.opened_memory", opened)
     for command in (
         ("recall", "my new address", "--owner", planted),

@@ -58,7 +58,7 @@ def test_a_program_has_to_say_yes(as_json: bool) -> None:
 def test_an_operation_is_followed_to_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     followed = Followed([{"phase": "copying", "done": 1, "total": 3, "after": "x"}, {"phase": "done", "facts": 12}])
 
-    shown = operating.follow(followed, wait=True, timeout_s=5.0, as_json=True, title="merging")
+    shown = operating.Run(timeout=5.0, as_json=True).follow(followed, "merging")
 
     assert shown == {"phase": "done", "facts": 12} and followed.waited == [5.0]
     printed = json.loads(capsys.readouterr().out)
@@ -72,9 +72,9 @@ def test_an_operation_is_followed_to_its_numbers(capsys: pytest.CaptureFixture[s
 
 def test_without_waiting_the_operation_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     followed = Followed([{}])
-    operating.follow(followed, wait=False, timeout_s=5.0, as_json=True, title="merging")
+    operating.Run(no_wait=True, as_json=True).follow(followed, "merging")
     assert json.loads(capsys.readouterr().out) == {"operation": str(TASK), "kind": "merge", "state": "ready"}
-    operating.follow(followed, wait=False, timeout_s=5.0, as_json=False, title="merging")
+    operating.Run(no_wait=True).follow(followed, "merging")
     assert str(TASK) in capsys.readouterr().out
     assert followed.waited == []
 

@@ -176,15 +176,11 @@ class ImportRows(HiddenForestRows):
 
     def leaves(self, tree: TreeId) -> tuple[TreeHead, Sequence[Node]] | None:
         """A tree's head and leaves; None when it has no root."""
-        head = self._db.execute(
-            sa.select(m.Tree.root_id, m.Tree.k).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
-        ).one()
+        head = self._db.execute(self._select(m.Tree.root_id, m.Tree.k).where(m.Tree.tree_id == tree)).one()
         if head.root_id is None or head.k < 3:
             return None
         rows = self._db.execute(
-            sa.select(m.NodeRow.__table__).where(
-                m.NodeRow.tenant_id == self._tenant, m.NodeRow.tree_id == tree, m.NodeRow.level == 0
-            )
+            self._select(m.NodeRow.__table__).where(m.NodeRow.tree_id == tree, m.NodeRow.level == 0)
         )
         nodes = [node_of(row) for row in rows]
         leaves = [
@@ -199,15 +195,12 @@ class ImportRows(HiddenForestRows):
         self._run(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), r=tree)
         self._trees.write_trees([TreeChange(diff)], lambda _leaves: 0.0, 0.0)
         # Nothing is due before the forest is shown.
-        own = sa.update(m.Tree).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
+        own = self._update_rows(m.Tree).where(m.Tree.tree_id == tree)
         self._db.execute(own.values(due_at=None, first_mark_at=None))
 
     def trees_of(self, nodes: Sequence[UUID]) -> Sequence[TreeId]:
         found = self._db.scalars(
-            sa.select(m.NodeRow.tree_id)
-            .distinct()
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
-            .order_by(m.NodeRow.tree_id)
+            self._select(m.NodeRow.tree_id).distinct().where(m.NodeRow.node_id.in_(nodes)).order_by(m.NodeRow.tree_id)
         )
         return [TreeId(each) for each in found]
 
@@ -255,9 +248,8 @@ class ImportRows(HiddenForestRows):
     def store_progress(self, task: TaskId, progress: Numbers) -> bool:
         """Store progress, if its run is the newest; False when another process has taken over."""
         changed = self._db.execute(
-            sa.update(m.OperationRow)
+            self._update_rows(m.OperationRow)
             .where(
-                m.OperationRow.tenant_id == self._tenant,
                 m.OperationRow.task_id == task,
                 m.OperationRow.state == "held",
                 m.OperationRow.progress[RUN].as_integer() == progress[RUN],
@@ -271,9 +263,7 @@ class ImportRows(HiddenForestRows):
         if not self.store_progress(task, progress if error is None else {**progress, PHASE: CANCELLED}):
             return False
         code, text = error or (None, None)
-        record = sa.update(m.OperationRow).where(
-            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
-        )
+        record = self._update_rows(m.OperationRow).where(m.OperationRow.task_id == task)
         # A held row reaches its end by the states between: triggers allow no other way.
         for state in ("ready", "running"):
             self._db.execute(record.values(state=state))

@@ -201,9 +201,8 @@ class ExportRows(TenantRows):
 
     def head(self) -> ForestHead:
         f = m.Forest
-        head = sa.select(f.forest_id, f.owner, f.time_zone, f.scene_seq, f.rules, f.display_name)
-        own = head.where(f.tenant_id == self._tenant, f.forest_id == self._forest)
-        return ForestHead(*self._db.execute(own).one())
+        head = self._select(f.forest_id, f.owner, f.time_zone, f.scene_seq, f.rules, f.display_name)
+        return ForestHead(*self._db.execute(head.where(f.forest_id == self._forest)).one())
 
     def counts(self, with_summaries: bool) -> Mapping[str, int]:
         """How many rows each table has, but for the vectors and, unless they are wanted, the summaries."""

@@ -296,9 +296,7 @@ class DeletionRows(BatchRows):
 
     def further(self, task: TaskId, progress: Numbers) -> Numbers:
         """The progress that a step of this task has committed with its rows, if it is further than ``progress``."""
-        own = sa.select(m.OperationRow.progress).where(
-            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
-        )
+        own = self._select(m.OperationRow.progress).where(m.OperationRow.task_id == task)
         stored: Mapping[str, Any] = self._db.scalar(own) or {}
         return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
 
@@ -331,7 +329,7 @@ class DeletionRows(BatchRows):
     def touched(self, task: TaskId) -> list[ForestId]:
         """The forests of a deletion: those that were meant, and copies of them."""
         touched = m.OperationForestRow
-        statement = sa.select(touched.forest_id).where(touched.tenant_id == self._tenant, touched.task_id == task)
+        statement = self._select(touched.forest_id).where(touched.task_id == task)
         return [ForestId(found) for found in self._db.scalars(statement.order_by(touched.forest_id))]
 
     def next_to_clear(self, task: TaskId, source: ForestId | None = None) -> ForestId | None:
@@ -360,7 +358,7 @@ class DeletionRows(BatchRows):
 
     def give_up(self, forest: ForestId) -> None:
         """Take a forest from its owner and stop its work; it has to be cleared. Does nothing if it was given up."""
-        state = sa.select(m.Forest.state).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        state = self._select(m.Forest.state).where(m.Forest.forest_id == forest)
         if self._db.scalar(state) in (None, "gone"):
             return
         set_forest_state(self._db, self._tenant, forest, "gone")
@@ -385,8 +383,8 @@ class DeletionRows(BatchRows):
         """The next points that a forest has rows of and that no indexer is writing now."""
         point = m.IndexRow
         return self._db.scalars(
-            sa.select(point.point_id)
-            .where(point.tenant_id == self._tenant, point.forest_id == forest, point.state != "running")
+            self._select(point.point_id)
+            .where(point.forest_id == forest, point.state != "running")
             .order_by(point.point_id)
             .limit(limit)
         ).all()

@@ -51,10 +51,6 @@ class BatchRows(TenantRows):
     def _items(self, statement: sa.TextClause, items: Sequence[ItemKey]) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._run(statement, **item_arrays(items))
 
-    def _delete(self, column: sa.orm.QueryableAttribute[Any], ids: Sequence[Any]) -> int:
-        table = column.class_
-        return self._db.execute(sa.delete(table).where(table.tenant_id == self._tenant, among(column, ids))).rowcount
-
 
 def _said_pinned(forest: str, columns: str) -> str:
     """Occurrences that rest on a pinned turn: their cells begin at most a window before it."""
@@ -247,33 +243,30 @@ class TargetRows(BatchRows):
 
     def ordinals(self, session: SessionId, turn_ids: Sequence[str]) -> Mapping[str, int]:
         turn = m.TurnRow
-        statement = sa.select(turn.external_id, turn.ordinal).where(
-            turn.tenant_id == self._tenant, turn.session_id == session, among(turn.external_id, turn_ids)
+        statement = self._select(turn.external_id, turn.ordinal).where(
+            turn.session_id == session, among(turn.external_id, turn_ids)
         )
         return {row.external_id: row.ordinal for row in self._db.execute(statement)}
 
     def has_fact(self, forest: ForestId, fact: FactId) -> bool:
-        statement = sa.select(m.FactRow.fact_id).where(
-            m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact
-        )
+        statement = self._select(m.FactRow.fact_id).where(m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
         return self._db.scalar(statement) is not None
 
     def sessions(self, forest: ForestId) -> dict[str, SessionId]:
         """The sessions of a forest by the caller's ids."""
         s = m.Session
-        own = sa.select(s.session_id, s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        own = self._select(s.session_id, s.external_id).where(s.forest_id == forest)
         return {row.external_id: SessionId(row.session_id) for row in self._db.execute(own)}
 
     def statements(self, forest: ForestId) -> list[tuple[FactId, Statement]]:
         x = m.FactRow
-        own = sa.select(x.fact_id, x.statement).where(x.tenant_id == self._tenant, x.forest_id == forest)
+        own = self._select(x.fact_id, x.statement).where(x.forest_id == forest)
         return [(FactId(row.fact_id), from_document(row.statement)) for row in self._db.execute(own)]
 
     def speakers(self, forest: ForestId) -> frozenset[str]:
         t, s = m.TurnRow, m.Session
-        said_in = sa.select(s.session_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
-        own = (t.tenant_id == self._tenant, t.session_id.in_(said_in))
-        return frozenset(self._db.scalars(sa.select(t.speaker_id).where(*own).distinct()))
+        said_in = self._select(s.session_id).where(s.forest_id == forest)
+        return frozenset(self._db.scalars(self._select(t.speaker_id).where(t.session_id.in_(said_in)).distinct()))
 
     def next_turns(self, scope: Scope, after: SessionId | None, cells: int) -> list[TurnKey]:
         """The next turns of a target that have words, about ``cells`` cells of them, from the session ``after`` on."""
@@ -328,17 +321,13 @@ class TargetRows(BatchRows):
 
     def items_of_facts(self, facts: Sequence[FactId]) -> list[ItemKey]:
         occurrence = m.OccurrenceRow
-        statement = sa.select(occurrence.cell_id, occurrence.item).where(
-            occurrence.tenant_id == self._tenant, among(occurrence.fact_id, facts)
-        )
+        statement = self._select(occurrence.cell_id, occurrence.item).where(among(occurrence.fact_id, facts))
         return [ItemKey(CellId(row.cell_id), row.item) for row in self._db.execute(statement)]
 
     def hashes_of(self, cells: Sequence[CellId], items: Sequence[ItemKey], facts: Sequence[FactId]) -> frozenset[bytes]:
         """The hashes under which the vectors of these rows' texts are stored."""
-        of_cells = sa.select(m.Cell.text_hash).where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
-        of_facts = sa.select(m.FactRow.text_hash).where(
-            m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts)
-        )
+        of_cells = self._select(m.Cell.text_hash).where(among(m.Cell.cell_id, cells))
+        of_facts = self._select(m.FactRow.text_hash).where(among(m.FactRow.fact_id, facts))
         of_items = self._items(_HASHES_OF_ITEMS, items).scalars()
         found = [*self._db.scalars(of_cells), *of_items, *self._db.scalars(of_facts)]
         return frozenset(bytes(each) for each in found)
@@ -347,16 +336,14 @@ class TargetRows(BatchRows):
         """All internal nodes above the leaves of these cells and facts, and their trees."""
         nodes, _ = RemovalRows(self._db, self._tenant).nodes_above(payloads)
         trees = self._db.scalars(
-            sa.select(m.Placement.tree_id)
-            .distinct()
-            .where(m.Placement.tenant_id == self._tenant, among(m.Placement.payload_id, payloads))
+            self._select(m.Placement.tree_id).distinct().where(among(m.Placement.payload_id, payloads))
         )
         return list(nodes), [TreeId(tree) for tree in trees]
 
     def sessions_of(self, cells: Sequence[CellId]) -> list[SessionId]:
-        own = sa.select(m.Cell.session_id).where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
+        own = self._select(m.Cell.session_id).where(among(m.Cell.cell_id, cells))
         return [SessionId(found) for found in self._db.scalars(own.distinct())]
 
     def owner_of(self, forest: ForestId) -> str:
-        named = sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        named = self._select(m.Forest.owner).where(m.Forest.forest_id == forest)
         return str(self._db.scalar(named))

@@ -269,9 +269,7 @@ class WordRows(BatchRows):
         """Store cells' text from their remaining turns, without a summary; a tail that waits for a turn is closed."""
         ids = list(cells)
         texts = ["\n".join(speech(name, content) for _, name, content in turns) for turns in cells.values()]
-        own = sa.select(m.Cell.cell_id, m.Cell.time_start).where(
-            m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
-        )
+        own = self._select(m.Cell.cell_id, m.Cell.time_start).where(among(m.Cell.cell_id, ids))
         starts = {row.cell_id: row.time_start for row in self._db.execute(own)}
         new: dict[str, list[Any]] = {
             "text": texts,
@@ -290,9 +288,7 @@ class WordRows(BatchRows):
         # The old point of a cell that says less now has its words until the new one is written.
         point = m.IndexRow
         self._db.execute(
-            sa.update(point)
-            .where(point.tenant_id == self._tenant, among(point.point_id, ids))
-            .values(erased_version=point.version)
+            self._update_rows(point).where(among(point.point_id, ids)).values(erased_version=point.version)
         )
         want_indexed(self._db, self._tenant, forest, "cell", ids)
 
@@ -354,8 +350,8 @@ class WordRows(BatchRows):
         """Facts that were superseded by these, which are gone, are not superseded any more."""
         fact = m.FactRow
         self._db.execute(
-            sa.update(fact)
-            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.superseded_by, facts))
+            self._update_rows(fact)
+            .where(fact.forest_id == forest, among(fact.superseded_by, facts))
             .values(superseded_by=None, superseded_at=None)
         )
 

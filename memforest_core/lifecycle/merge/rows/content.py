@@ -130,9 +130,7 @@ class TreeCopies(TreeRows):
         """Copy the summaries of nodes to their copies, and mark those for indexing."""
         if not renamed:
             return
-        there = sa.select(m.NodeRow.node_id).where(
-            m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id == given("node_id")
-        )
+        there = self._select(m.NodeRow.node_id).where(m.NodeRow.node_id == given("node_id"))
         statement = copy_rows(
             "node_summary",
             self._tenant,
@@ -305,9 +303,7 @@ class ContentCopies(TenantRows):
     def sessions(self, forest: ForestId) -> Sequence[StoredSession]:
         """All sessions of a forest, by the caller's id."""
         s = m.Session
-        own = sa.select(s.session_id, s.external_id, s.turn_count).where(
-            s.tenant_id == self._tenant, s.forest_id == forest
-        )
+        own = self._select(s.session_id, s.external_id, s.turn_count).where(s.forest_id == forest)
         rows = self._db.execute(own.order_by(s.external_id))
         return [record_of(StoredSession, row, id=row.session_id, turns=row.turn_count) for row in rows]
 
@@ -472,11 +468,7 @@ class ContentCopies(TenantRows):
             RemovalRows(self._db, self._tenant).mark_payloads(superseded)
 
     def pin(self, facts: Sequence[FactId]) -> None:
-        self._db.execute(
-            sa.update(m.FactRow)
-            .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(facts))
-            .values(pinned=True)
-        )
+        self._db.execute(self._update_rows(m.FactRow).where(m.FactRow.fact_id.in_(facts)).values(pinned=True))
 
     def copy_vectors(self, source: ForestId, target: ForestId) -> None:
         """Give the target the vectors of what it has taken over from the source; its own stay."""

@@ -124,9 +124,7 @@ class MergeRows(HiddenForestRows):
     def progress(self, task: TaskId) -> Numbers:
         """How far a task has come, locked until this transaction ends. Empty for a task that is not stored."""
         found: Numbers | None = self._db.scalar(
-            sa.select(m.OperationRow.progress)
-            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
-            .with_for_update(key_share=True)
+            self._select(m.OperationRow.progress).where(m.OperationRow.task_id == task).with_for_update(key_share=True)
         )
         return found or {}
 
@@ -153,7 +151,7 @@ class MergeRows(HiddenForestRows):
 
     def fact_counts(self, forests: Sequence[ForestId]) -> Mapping[ForestId, int]:
         f = m.FactRow
-        counted = sa.select(f.forest_id, sa.func.count()).where(f.tenant_id == self._tenant, f.forest_id.in_(forests))
+        counted = self._select(f.forest_id, sa.func.count()).where(f.forest_id.in_(forests))
         found = self._db.execute(counted.group_by(f.forest_id)).all()
         return dict.fromkeys(forests, 0) | {ForestId(forest): count for forest, count in found}
 
@@ -162,10 +160,8 @@ class MergeRows(HiddenForestRows):
         if not ids:
             return {}
         rows = self._db.execute(
-            sa.select(m.FactRow.fact_id, m.FactRow.statement).where(
-                m.FactRow.tenant_id == self._tenant,
-                m.FactRow.fact_id.in_(list(dict.fromkeys(ids))),
-                m.FactRow.superseded_at.is_(None),
+            self._select(m.FactRow.fact_id, m.FactRow.statement).where(
+                m.FactRow.fact_id.in_(list(dict.fromkeys(ids))), m.FactRow.superseded_at.is_(None)
             )
         )
         return {FactId(row.fact_id): from_document(row.statement) for row in rows}

@@ -215,11 +215,8 @@ class CopyRows(HiddenForestRows):
     def hidden(self, owner: str) -> Sequence[ForestId]:
         """Forests of the owner that are or were built to replace the live one."""
         found = self._db.scalars(
-            sa.select(m.Forest.forest_id).where(
-                m.Forest.tenant_id == self._tenant,
-                m.Forest.owner == owner,
-                m.Forest.state == "hidden",
-                m.Forest.rules.has_key(HELD),
+            self._select(m.Forest.forest_id).where(
+                m.Forest.owner == owner, m.Forest.state == "hidden", m.Forest.rules.has_key(HELD)
             )
         )
         return [ForestId(each) for each in found]
@@ -235,34 +232,26 @@ class CopyRows(HiddenForestRows):
         self.make_hidden(pair.source, pair.copy, rules=dict(rules) | {HELD: 1})
         self.copy_speakers(pair.source, pair.copy)
         if forget_summaries:
-            self._db.execute(
-                sa.delete(m.Summary).where(m.Summary.tenant_id == self._tenant, m.Summary.forest_id == pair.source)
-            )
+            self._delete(m.Summary.forest_id, [pair.source])
         return True
 
     def set_aside(self, session: SessionId) -> Sequence[CellId]:
         """Mark all that a session said as superseded; its cells."""
         cells = self._cells_of(session)
         self._db.execute(
-            sa.update(m.CandidateRow)
-            .where(
-                m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.item >= 0, m.CandidateRow.cell_id.in_(cells)
-            )
+            self._update_rows(m.CandidateRow)
+            .where(m.CandidateRow.item >= 0, m.CandidateRow.cell_id.in_(cells))
             .values(item=-1 - m.CandidateRow.item)
         )
         return [CellId(cell) for cell in self._db.scalars(cells)]
 
     def drop_session(self, forest: ForestId, session: SessionId) -> None:
         """Delete a session of which no fact is left: its tree, cells and turns; their points get tombstones."""
-        trees = sa.select(m.Tree.tree_id).where(
-            m.Tree.tenant_id == self._tenant, m.Tree.forest_id == forest, m.Tree.session_id == session
-        )
+        trees = self._select(m.Tree.tree_id).where(m.Tree.forest_id == forest, m.Tree.session_id == session)
         nodes = [
             NodeId(node)
             for node in self._db.scalars(
-                sa.select(m.NodeRow.node_id)
-                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.tree_id.in_(trees))
-                .order_by(m.NodeRow.node_id)
+                self._select(m.NodeRow.node_id).where(m.NodeRow.tree_id.in_(trees)).order_by(m.NodeRow.node_id)
             )
         ]
         lock_nodes(self._db, self._tenant, nodes)
@@ -271,7 +260,7 @@ class CopyRows(HiddenForestRows):
         delete_rows(self._db, self._tenant, "session", [session])
 
     def _cells_of(self, session: SessionId) -> sa.Select[Any]:
-        return sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
+        return self._select(m.Cell.cell_id).where(m.Cell.session_id == session)
 
     def carry_candidates(self, pair: Pair) -> int:
         """Give the copy what people have said explicitly and a new extraction left out; how many are to be placed."""
@@ -282,7 +271,7 @@ class CopyRows(HiddenForestRows):
         statement = copy_rows("candidate", self._tenant, columns_of(found, "cell_id", "item"), new, {})
         statement = statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id", "item"])
         added = set(self._db.scalars(statement.returning(m.CandidateRow.cell_id)))
-        waiting = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(added))
+        waiting = self._update_rows(m.Cell).where(m.Cell.cell_id.in_(added))
         return self._db.execute(waiting.values(placed=False, lane=1)).rowcount
 
     def carry_states(self, pair: Pair) -> int:

@@ -125,12 +125,8 @@ class SessionCopies(TenantRows):
         chosen: list[SessionId] = []
         total = 0
         for row in self._db.execute(
-            sa.select(m.Session.session_id, m.Session.turn_count)
-            .where(
-                m.Session.tenant_id == self._tenant,
-                m.Session.forest_id == source,
-                m.Session.session_id > (after or FIRST),
-            )
+            self._select(m.Session.session_id, m.Session.turn_count)
+            .where(m.Session.forest_id == source, m.Session.session_id > (after or FIRST))
             .order_by(m.Session.session_id)
             .limit(_MOST_SESSIONS)
         ):
@@ -156,10 +152,8 @@ class SessionCopies(TenantRows):
         Cells that wait for extraction get a row that no worker claims.
         """
         name = self._db.scalar(
-            sa.select(m.Session.external_id)
-            .where(
-                m.Session.tenant_id == self._tenant, m.Session.session_id == session, m.Session.forest_id == pair.source
-            )
+            self._select(m.Session.external_id)
+            .where(m.Session.session_id == session, m.Session.forest_id == pair.source)
             .with_for_update(read=True)
         )
         if name is None:

@@ -170,10 +170,10 @@ class RepairRows(TenantRows):
             case Check.SESSION_WINDOWS:
                 # Windows are rebuilt; items that recall finds can be put in once more.
                 self._lock_forests_of(m.Session.session_id, ids)
-                return self._drop(m.SessionWindow.session_id, ids) + self._drop(m.WindowItem.session_id, ids)
+                return self._delete(m.SessionWindow.session_id, ids) + self._delete(m.WindowItem.session_id, ids)
             case Check.CALENDAR:
                 self._lock_forests_of(m.Forest.forest_id, ids)
-                return self._drop(m.CalendarDigest.forest_id, ids)
+                return self._delete(m.CalendarDigest.forest_id, ids)
             case Check.INDEX_ROWS:
                 return self._renew_rows(ids)
             case Check.UNINDEXED:
@@ -186,10 +186,6 @@ class RepairRows(TenantRows):
     def _change(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
         return self._run(statement, ids=list(ids), **values).rowcount
 
-    def _drop(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> int:
-        gone = sa.delete(key.class_).where(key.class_.tenant_id == self._tenant, key.in_(ids))
-        return self._db.execute(gone).rowcount
-
     def _lock(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> None:
         """Lock the rows with these keys, in the order of ids."""
         mine = (key.class_.tenant_id == self._tenant, key.in_(ids))
@@ -198,16 +194,12 @@ class RepairRows(TenantRows):
     def _lock_forests_of(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> None:
         """Become the only writer of the forests of the rows with these keys."""
         table = key.class_
-        forests = sa.select(table.forest_id).where(table.tenant_id == self._tenant, key.in_(ids)).distinct()
+        forests = self._select(table.forest_id).where(key.in_(ids)).distinct()
         lock_forests(self._db, self._tenant, [ForestId(forest) for forest in self._db.scalars(forests)])
 
     def _lock_paths(self, nodes: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """The nodes and all above them, the lowest first, under their forests' locks."""
-        trees = self._db.scalars(
-            sa.select(m.NodeRow.tree_id)
-            .distinct()
-            .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
-        ).all()
+        trees = self._db.scalars(self._select(m.NodeRow.tree_id).distinct().where(m.NodeRow.node_id.in_(nodes))).all()
         self._lock_forests_of(m.Tree.tree_id, trees)
         # Read under the lock: a split may have moved them.
         paths = self._run(_PATHS, ids=list(nodes)).all()
