@@ -15,11 +15,23 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.browse import Browsed
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import CellRef, FactHead, Link, States, TextsById, TurnHead, TurnKey
+from memforest_core.recall.records import (
+    CellRef,
+    CellTokens,
+    FactHead,
+    Link,
+    Said,
+    States,
+    TextsById,
+    TurnHead,
+    TurnKey,
+)
 from memforest_core.recall.request import ALWAYS, Bounds, Request
 from memforest_core.recall.rows.recall_rows import RecallRows
 from memforest_core.store.owners import ForestRef
 
+MOST_TOKENS = 120
+"""Cells whose token vectors are read with them; of more, those of the best candidates."""
 OCCURRENCES_PER_FACT = 4
 """Of a fact that was said often, as many of the cells that said it last become candidates."""
 
@@ -92,6 +104,10 @@ class Scope:
     """The texts of the best cell and the best fact by words, where something is compared with them."""
     said: dict[TurnKey, str] = field(default_factory=dict)
     """The contents of turns that were read."""
+    tokens_of: str = ""
+    """The embedding model whose token vectors are compared with the question's; empty for none."""
+    tokens: Mapping[UUID, CellTokens] | None = None
+    """Those of all candidates; None until they are read."""
 
     def held(self, question: Question) -> float:
         """How much of the question's words the best hit by words has, from 0 to 1."""
@@ -107,14 +123,19 @@ class Scope:
 
 
 def read_candidates(
-    rows: RecallRows, scope: Scope, request: Request, cells: Iterable[UUID], said: Sequence[Link], *, sentences: bool
+    rows: RecallRows, scope: Scope, request: Request, cells: Iterable[UUID], said: Sequence[Said], *, sentences: bool
 ) -> Candidates:
     """Read the cells, those in which facts are ``said``, all their facts, and the roots of their sessions' trees."""
     bounds = scope.bounds
-    wanted = list(dict.fromkeys([*cells, *(link.cell_id for link in said)]))
-    (known, heads_of_turns), occurrences = rows.together(
-        rows.cells(scope.forest.id, wanted), rows.links_of_cells(wanted, bounds.said_until)
+    wanted = list(dict.fromkeys([*cells, *(cell for _, cell in said)]))
+    # Of few cells one wait for all.
+    few = wanted if scope.tokens_of and len(wanted) <= MOST_TOKENS and not request.owners else []
+    (known, heads_of_turns), occurrences, tokens = rows.together(
+        rows.cells(scope.forest.id, wanted),
+        rows.links_of_cells(wanted, bounds.said_until),
+        rows.tokens(scope.forest.id, scope.tokens_of, few),
     )
+    scope.tokens = tokens if few else None
     found: dict[UUID, CellRef] = {cell.id: cell for cell in known}
     if len(found) < len(wanted):
         occurrences = [link for link in occurrences if link.cell_id in found]
@@ -139,7 +160,7 @@ def read_candidates(
 def shortlist(
     most: int,
     cells: Collection[UUID],
-    said: Sequence[Link],
+    said: Sequence[Said],
     scores: tuple[Scores, Scores],
     weights: Weights,
     always: Collection[UUID],
@@ -155,20 +176,15 @@ def shortlist(
     total = {cell: weights["cell"] * own.get(cell, 0.0) for cell in cells}
     best: dict[UUID, float] = {}
     required: dict[UUID, None] = {cell: None for cell in total if cell in always}
-    for link in said:
-        best[link.cell_id] = max(best.get(link.cell_id, 0.0), of_facts.get(link.fact_id, 0.0))
-        if link.fact_id in always:
-            required[link.cell_id] = None
+    for fact, cell in said:
+        best[cell] = max(best.get(cell, 0.0), of_facts.get(fact, 0.0))
+        if fact in always:
+            required[cell] = None
     for cell, score in best.items():
         total[cell] = total.get(cell, 0.0) + weights["fact"] * score
     if len(total) <= most:
         return list(total)
     return list(dict.fromkeys([*required, *nlargest(most, total, key=total.__getitem__)]))
-
-
-def cell_turns(cell: CellRef) -> list[TurnKey]:
-    """The turns of a cell."""
-    return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]
 
 
 def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:

@@ -340,7 +340,9 @@ class Resolver:
         until = self.scope.bounds.said_until
         read = self.rows.one(self.rows.facts(self.scope.forest.id, list(dict.fromkeys(ids)), until))
         facts = {fact.id: fact for fact in read if fact.superseded_by is None}
-        links = self.rows.one(self.rows.links_of_facts(list(facts), 1, until))
+        latest = self.rows.one(self.rows.cells_of_facts(list(facts), 1, until))
+        links = self.rows.one(self.rows.links_of_cells(list({cell for _, cell in latest}), until))
+        links = [link for link in links if (link.fact_id, link.cell_id) in latest]
         keys = [(link.session_id, turn) for link in links for turn in link.turn_ordinals]
         heads = {(head.session_id, head.ordinal): head for head in self.rows.turns(keys)}
         items: dict[UUID, Evidence] = {}

@@ -16,12 +16,16 @@ TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
 Around = tuple[list[PayloadId], list[PayloadId]]
 """The payloads of the leaves before and after a leaf in its tree, nearest first on both sides."""
+Said = tuple[UUID, UUID]
+"""A fact and a cell that says it."""
 TextsById = Mapping[UUID, str]
 """Cells or facts with their texts, found without the vector index."""
 
 
 Stated = Mapping[FactId, frozenset[TurnKey]]
 """The facts of one state, each with the turns that say it."""
+FEW_BYTES = 12
+"""A turn of so few bytes says nothing without the one before it ("6 months."). 10 to 18 do the same."""
 CURRENT = "current"
 """The signal of a state that is current."""
 
@@ -163,6 +167,8 @@ class TurnHead(NamedTuple):
     """Where its session took place, if that was said."""
     is_question: bool = False
     """Whether it ends with a question, where that was read."""
+    short: bool | None = None
+    """Whether it has at most ``FEW_BYTES``; None where that was not read, and of a cold topic."""
 
 
 @dataclass(frozen=True, slots=True)

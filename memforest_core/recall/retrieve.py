@@ -28,7 +28,7 @@ from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, S
 from memforest_core.recall.index_search import IndexSearch, best_of_words
 from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, Planner
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import FactText, Link, SaidTurn, TextsById, TreeRoot
+from memforest_core.recall.records import FactText, Said, SaidTurn, TextsById, TreeRoot
 from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
 from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from memforest_core.recall.temporal import near_facts
@@ -167,7 +167,7 @@ class Retriever:
         with clock.stage("load"), self.store.recalling(scope.tenant) as rows:
             if search.failure is not None:
                 hits = self._full_text(rows, scope, question)
-            people, links = self._read_hits(rows, scope, request, hits, cold)
+            people, said = self._read_hits(rows, scope, request, hits, cold)
             roots = self._roots(rows, scope, request, hits, people) if request.mode.ranks else []
         with clock.stage("series"):
             scope.near = self._near(scope, question, people)
@@ -181,7 +181,7 @@ class Retriever:
                 beam, overlaps = self.settings.beam, search.scope.overlaps
                 scope.browsed = browse(reading, roots, beam, planner.ranker(), questions, overlaps)
         with clock.stage("load"), self.store.recalling(scope.tenant) as rows:
-            scope.candidates = self._candidates(rows, scope, request, hits, links)
+            scope.candidates = self._candidates(rows, scope, request, hits, said)
         with clock.stage("search"):
             search.score(scope.candidates.voters())
         if search.failure is not None:
@@ -231,7 +231,7 @@ class Retriever:
 
     def _read_hits(
         self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, cold: list[tuple[TextsById, TextsById]]
-    ) -> tuple[People, list[Link]]:
+    ) -> tuple[People, list[Said]]:
         """Read what became cold and the best of the hits' texts into the scope: one round trip, or two when a topic
         became cold or warm meanwhile. Everybody who has spoken, and where the facts among the hits were said."""
         forest, question, search = scope.forest, request.question, scope.search
@@ -239,11 +239,11 @@ class Retriever:
         # Only other forests and what is not in the index are compared with them.
         compared = [search.cells, search.facts] if behind or scope.cold is not None or request.owners else []
         best = [id_ for scores in compared if (id_ := best_of_words(scores)) is not None]
-        now_cold, speakers, texts, links = rows.together(
+        now_cold, speakers, texts, said = rows.together(
             rows.cold_topics(forest.owner),
             rows.speakers(forest.id),
             rows.texts(best, BEST_CHARS),
-            rows.links_of_facts(list(hits[_FACT]), OCCURRENCES_PER_FACT, scope.bounds.said_until),
+            rows.cells_of_facts(list(hits[_FACT]), OCCURRENCES_PER_FACT, scope.bounds.said_until),
         )
         scope.texts = texts
         if request.vector is not None:
@@ -259,7 +259,7 @@ class Retriever:
                 cold.append(rows.one(self._cold_text(rows, scope, question)))
             cells, facts = ({id_: text for each in cold for id_, text in each[of].items()} for of in (0, 1))
             scope.outside_cells, scope.outside_facts = raw | covering(question, cells), covering(question, facts)
-        return People(forest.owner, speakers, forest.display_name), links
+        return People(forest.owner, speakers, forest.display_name), said
 
     def _roots(
         self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, people: People
@@ -297,7 +297,7 @@ class Retriever:
         return near_facts(scope.search, self.embedder, said, question, people, self.settings.fact_limit)
 
     def _candidates(
-        self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, links: Sequence[Link]
+        self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, said: Sequence[Said]
     ) -> Candidates:
         """Read the candidates; of many cells only the best, but for a question for which more may count than what is
         near it: an order, a time, or turns that are left out afterwards."""
@@ -305,14 +305,14 @@ class Retriever:
         cells = list(hits[_CELL] | scope.browsed.cells | scope.outside_cells.keys())
         facts = scope.browsed.facts | sure | scope.near.keys() | scope.outside_facts.keys()
         unread = [FactId(fact) for fact in facts if fact not in hits[_FACT]]
-        said = [*links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, bounds.said_until))]
+        said = [*said, *rows.one(rows.cells_of_facts(unread, OCCURRENCES_PER_FACT, bounds.said_until))]
         limited = bounds.limited or request.filters_after or bounds.between != ALWAYS or bounds.about != ALWAYS
         ordered = order_of(request.question.text).order is not Order.NONE
         if not (limited or ordered or scope.near or scope.browsed.positions):
             rerank = self.settings.rerank
             wanted = request.k if rerank.model is None and rerank.path is None else max(request.k, rerank.first)
             most = CELLS_PER_ITEM * wanted
-            if len({*cells, *(link.cell_id for link in said)}) > most:
+            if len({*cells, *(cell for _, cell in said)}) > most:
                 always = {*scope.outside_cells, *scope.outside_facts, *sure}
                 scores = (scope.search.cells, scope.search.facts)
                 cells, said = shortlist(most, cells, said, scores, self.settings.weights, always), []

@@ -84,9 +84,9 @@ def _token_vectors(ordinal: int, cell: CellTokens) -> Packed:
     return turns[turn] if 0 <= turn < len(turns) and len(turns[turn]) else np.concatenate([date, *turns])
 
 
-FEW_BYTES, ANSWERS, BEHIND = 12, 30, 0.999
-"""A turn of so few bytes says nothing without the one before it ("6 months."). 10 to 18 do the same. Of the best
-candidates so many are looked at, and the one before gets this part of the score."""
+ANSWERS, BEHIND = 30, 0.999
+"""Of the best candidates so many are looked at for answers of few words, and the turn before such a one gets this part
+of its score."""
 CODES_READ = 120
 """The best candidates whose turns are searched for codes: what has a rare word is far ahead by its words already."""
 
@@ -106,35 +106,32 @@ class Pool:
 
 
 def score(
-    store: RecallStore, pool: Pool, question: Question, weights: Weights, tokens: tuple[str, Unit] | None, clock: Clock
+    store: RecallStore, pool: Pool, question: Question, weights: Weights, tokens: Unit | None, clock: Clock
 ) -> Table:
     """The table of all candidates: signals vote, then stages lift.
 
-    ``tokens`` are the name of the embedding model and the question's token vectors, if the model gives them.
+    ``tokens`` are the question's token vectors, if the embedding model gives them.
     """
     with clock.stage("score"):
         table = vote(pool, question, weights)
-    if tokens is not None and weights["tokens"] > 0:
+    if tokens is not None:
         with clock.stage("tokens"):
-            _lift_tokens(store, table, pool, weights["tokens"], *tokens)
+            _lift_tokens(store, table, pool, weights["tokens"], tokens)
     with clock.stage("order"):
         if weights["exact"] > 0 and (wanted := codes(question.text)):
             _lift_codes(store, table, pool, weights["exact"], wanted)
         lift_in_time(store, table, pool.scopes, question, weights)
     if weights["answer"] > 0:
-        _lift_questions(table, pool.scopes)
+        _lift_questions(table)
     return table
 
 
-def _lift_questions(table: Table, scopes: Sequence[Scope]) -> None:
-    """Lift the turn of another person before a good answer of few words that was read, to right behind it."""
+def _lift_questions(table: Table) -> None:
+    """Lift the turn of another person before a good answer of few words, to right behind it."""
     wanted: dict[TurnKey, tuple[float, str]] = {}
     for at in table.ranking()[:ANSWERS]:
         (session, ordinal), turn = table.key(at), table.turn[at]
-        if turn is None or turn.is_question or table.fact[at] is not None:
-            continue
-        said = scopes[table.scope[at]].said.get((session, ordinal))
-        if said is not None and len(said.encode()) <= FEW_BYTES:
+        if turn is not None and turn.short and not turn.is_question and table.fact[at] is None:
             wanted.setdefault((session, ordinal - 1), (BEHIND * float(table.score[at]), turn.speaker_id))
     column = table.zeros()
     # Of a long turn, or one with sentences of a chat model, the best candidate only.
@@ -146,21 +143,17 @@ def _lift_questions(table: Table, scopes: Sequence[Scope]) -> None:
     table.add("answer", column, lift=True)
 
 
-def _lift_tokens(store: RecallStore, table: Table, pool: Pool, weight: float, model: str, question: Unit) -> None:
+def _lift_tokens(store: RecallStore, table: Table, pool: Pool, weight: float, question: Unit) -> None:
     """Late interaction: lift the best candidates by how near their tokens come to those of the question."""
     first = table.ranking()[:LOOKED_AT]
     cells: dict[UUID, CellTokens] = {}
     for number, scope in enumerate(pool.scopes):
         own = [at for at in first if table.scope[at] == number]
-        with store.recalling(scope.tenant) as rows:
-            wanted = list(dict.fromkeys(table.cell[at] for at in own))
-            found, said = rows.together(
-                rows.tokens(scope.forest.id, model, wanted),
-                # Most of what is delivered is among them: one wait for both.
-                rows.turn_texts(list(dict.fromkeys(map(table.key, own)))),
-            )
-        cells |= found
-        scope.said |= said
+        if scope.tokens is None:
+            with store.recalling(scope.tenant) as rows:
+                wanted = list(dict.fromkeys(table.cell[at] for at in own))
+                scope.tokens = rows.one(rows.tokens(scope.forest.id, scope.tokens_of, wanted))
+        cells |= scope.tokens
     table.add("tokens", weight * table.best * token_column(table, first, cells, question), lift=True)
 
 

@@ -20,7 +20,7 @@ from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.ingest.accept.redaction import NOTHING, Redactor
 from memforest_core.models.answers import BUILT_IN, Prompts
 from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
-from memforest_core.models.token_vectors import unpack
+from memforest_core.models.token_vectors import Unit, unpack
 from memforest_core.recall.candidates import Scope
 from memforest_core.recall.deliver import Deliverer
 from memforest_core.recall.plan import ModeTimes, Planner, choose_mode, no_chat_model
@@ -160,13 +160,12 @@ class RecallService:
         searching = self._search_sources(tenant, owners, request, dense, degraded)
         request, picked = self._in_mode(request, planner, dense, len(scopes))
         with self._slot(request, clock):
+            tokens = None if embedded is None else self._tokens(request.question, embedded)
+            for scope in scopes:
+                scope.tokens_of = "" if tokens is None else self.embedder.model
             self._retrieve(scopes, request, dense, planner, clock)
             pool = self._pool(scopes, request, searching, zone, clock, degraded)
-            named = None
-            # Token vectors of a language that the model does not know only add noise.
-            if embedded is not None and embedded.tokens is not None and request.question.known_to(self.embedder.model):
-                named = self.embedder.model, unpack(embedded.tokens[0].packed)
-            table = score(self.store, pool, request.question, self.settings.weights, named, clock)
+            table = score(self.store, pool, request.question, self.settings.weights, tokens, clock)
             if len(table) and (weight := self.settings.weights["recency"]) > 0:
                 lift_recent(table, weight, request.timestamp(zone), self.settings.half_life_days)
             evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
@@ -285,6 +284,13 @@ class RecallService:
             self.store.record(tenant, scopes[0].forest.id if len(scopes) == 1 else None, calls)
         except StoreUnavailable:
             degraded.append("The store is unavailable: what the model calls cost was not recorded.")
+
+    def _tokens(self, question: Question, embedded: Embedded) -> Unit | None:
+        """The question's token vectors, if they are compared; those of a language that the model does not know only add
+        noise."""
+        if embedded.tokens is None or self.settings.weights["tokens"] <= 0:
+            return None
+        return unpack(embedded.tokens[0].packed) if question.known_to(self.embedder.model) else None
 
     def _embed(self, question: Question, degraded: list[str]) -> Embedded | None:
         try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.domain.ids import FactId
 from memforest_core.domain.scoring import Scores, Weights, floor_of, fused
 from memforest_core.domain.turns import Role
-from memforest_core.recall.candidates import Scope, cell_turns
+from memforest_core.recall.candidates import Scope
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import FactHead, TurnHead, TurnKey
 from memforest_core.recall.request import ALWAYS, touches
@@ -21,6 +23,23 @@ Column = NDArray[np.float64]
 """A number for each candidate."""
 Place = tuple[UUID, int, int]
 """Session, ordinal of the turn, and offset in the turn: neighbours follow each other in it."""
+
+
+class Row(NamedTuple):
+    """A candidate: one entry of each list of a ``Table``."""
+
+    scope: int
+    place: Place
+    cell: UUID
+    facts: tuple[UUID, ...] = ()
+    turn: TurnHead | None = None
+    root: UUID | None = None
+    named: bool = False
+    in_time: bool = False
+    position: int | None = None
+    fact: UUID | None = None
+    unread: bool = False
+    answers: bool = False
 
 
 @dataclass(slots=True)
@@ -57,36 +76,23 @@ class Table:
     score: Column = field(default_factory=lambda: np.zeros(0))
     lifted: Column = field(default_factory=lambda: np.zeros(0))
     _ranking: list[int] | None = None
+    _number: Column | None = None
+    """Of each candidate its number in the order of ``place``."""
 
-    def append(
-        self,
-        scope: int,
-        place: Place,
-        cell: UUID,
-        facts: tuple[UUID, ...] = (),
-        turn: TurnHead | None = None,
-        root: UUID | None = None,
-        *,
-        named: bool = False,
-        in_time: bool = False,
-        position: int | None = None,
-        fact: UUID | None = None,
-        unread: bool = False,
-        answers: bool = False,
-    ) -> None:
-        """Add a candidate; only before the first signal."""
-        self.scope.append(scope)
-        self.place.append(place)
-        self.cell.append(cell)
-        self.facts.append(facts)
-        self.turn.append(turn)
-        self.root.append(root)
-        self.named.append(named)
-        self.in_time.append(in_time)
-        self.position.append(position)
-        self.fact.append(fact)
-        self.unread.append(unread)
-        self.answers.append(answers)
+    def extend(self, rows: Collection[Row]) -> None:
+        """Add candidates; only before the first signal."""
+        if not rows:
+            return
+        columns: tuple[list[Any], ...] = (
+            *(self.scope, self.place, self.cell, self.facts, self.turn, self.root),
+            *(self.named, self.in_time, self.position, self.fact, self.unread, self.answers),
+        )
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            column.extend(values)
+
+    def append(self, *known: Any, **more: Any) -> None:
+        """Add one candidate, as a ``Row``."""
+        self.extend([Row(*known, **more)])
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -114,9 +120,14 @@ class Table:
 
     def ranking(self) -> list[int]:
         """All candidates, the best first."""
+        if self._number is None:
+            # Numbers compare in C, ids in Python.
+            keys = [(session.int, turn, offset) for session, turn, offset in self.place]
+            self._number = self.zeros()
+            self._number[sorted(range(len(self)), key=keys.__getitem__)] = np.arange(len(self))
         if self._ranking is None:
-            keys = list(zip((-self.score).tolist(), (-self.lifted).tolist(), self.place, strict=True))
-            self._ranking = sorted(range(len(keys)), key=keys.__getitem__)
+            found: list[int] = np.lexsort((self._number, -self.lifted, -self.score)).tolist()
+            self._ranking = found
         return self._ranking
 
     def ranking_of(self, scope: int) -> list[int]:
@@ -139,43 +150,39 @@ def add_candidates(table: Table, number: int, scope: Scope, question: Question) 
     A turn competes with its own text; in addition each sentence that a model wrote about it competes for itself.
     """
     candidates, bounds, given = scope.candidates, scope.bounds, scope.browsed.positions
-    said = candidates.facts_by_turn()
+    said, turns = candidates.facts_by_turn(), candidates.turns
     named: dict[tuple[str, str], bool] = {}
     timed, limited = bounds.between != ALWAYS or bounds.about != ALWAYS, bounds.limited
+    rows: list[Row] = []
     for cell in candidates.cells.values():
-        root = candidates.roots.get(cell.session_id)
-        for key in cell_turns(cell):
-            head = candidates.turns.get(key)
+        session, offset = cell.session_id, cell.char_start or 0
+        root = candidates.roots.get(session)
+        for ordinal in range(cell.first_turn, cell.last_turn + 1):
+            head = turns.get((session, ordinal))
             if head is None or (limited and not bounds.allow(head)):
                 continue
-            facts = said.get(key, [])
+            facts: Sequence[FactId] = said.get((session, ordinal), ())
             written = [fact for fact in facts if candidates.writes(fact)] if candidates.sentences else []
             pointing = [fact for fact in facts if not candidates.writes(fact)] if written else facts
             who = (head.speaker_id, head.name)
             if who not in named:
                 own = question.first_person and head.speaker_id == scope.forest.owner
                 named[who] = own or question.names(head.name)
-            place = (cell.session_id, key[1], cell.char_start or 0)
-            before = candidates.turns.get((cell.session_id, key[1] - 1))
+            before = turns.get((session, ordinal - 1))
             answers = before is not None and before.is_question and before.speaker_id != head.speaker_id
+            long = head.role == Role.TOOL or cell.char_start is not None
             for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
                 spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices])) if timed else []
                 if timed and not touches(spans, bounds.between):
                     continue
-                table.append(
-                    number,
-                    place,
-                    cell.id,
-                    tuple(voices),
-                    head,
-                    root,
-                    named=named[who],
-                    in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
-                    position=_position(given, (cell.id, *voices)) if given else None,
-                    fact=fact,
-                    unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
-                    answers=answers,
+                place, position = (session, ordinal, offset), _position(given, (cell.id, *voices)) if given else None
+                in_time, unread = (
+                    timed and bounds.about != ALWAYS and touches(spans, bounds.about),
+                    long and not written,
                 )
+                of = (number, place, cell.id, tuple(voices), head, root)
+                rows.append(Row(*of, named[who], in_time, position, fact, unread and fact is None, answers))
+    table.extend(rows)
 
 
 def _position(given: Mapping[UUID, int], points: Iterable[UUID]) -> int | None:
@@ -232,6 +239,8 @@ def fact(table: Table, votes: Votes) -> Column:
 @signal
 def unread(table: Table, votes: Votes) -> Column:
     """By how much its cell's score, in the place of a fact's, is better than what its best fact adds."""
+    if not any(table.unread):
+        return table.zeros()
     own = votes.weights["fact"] * _of(votes.cells, table.cell)
     return np.where(table.unread, np.maximum(0.0, own - table.signals.get("fact", 0.0)), 0.0)
 
@@ -258,6 +267,8 @@ def time(table: Table, votes: Votes) -> Column:
 def ranked(table: Table, votes: Votes) -> Column:
     """Where a chat model ranked it among its siblings."""
     weight = votes.weights["ranked"]
+    if not any(position is not None for position in table.position):
+        return table.zeros()
     return np.array([0.0 if position is None else weight / (1 + position) for position in table.position])
 
 

@@ -293,14 +293,14 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
     if limits is None:
         connection.execute(_BIND_TENANT, {"tenant": tenant})
     else:
-        limit_answers(connection)
+        limit_answers(connection.engine, _driven(connection))
         connection.exec_driver_sql(_BEGIN, {"tenant": tenant, **limits})
 
 
-def limit_answers(connection: sa.Connection) -> None:
+def limit_answers(engine: sa.Engine, connection: Answering) -> None:
     """Give this connection up when Postgres does not answer a library call or, longer, a worker in time."""
-    answers: tuple[float, float] = connection.get_execution_options()[_ANSWERS]
-    _driven(connection).answer_s = answers[is_patient()]
+    answers: tuple[float, float] = engine.get_execution_options()[_ANSWERS]
+    connection.answer_s = answers[is_patient()]
 
 
 def await_answers(connection: sa.Connection) -> None:

@@ -7,6 +7,7 @@ changes anything, or reads under a lock, is a transaction (``store/engine.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -17,6 +18,7 @@ from sqlalchemy import exc
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import (
     SHIFTED,
+    Answering,
     limit_answers,
     statement_timeout,
     store_errors,
@@ -98,12 +100,18 @@ class Reader:
         """The rows of each statement. Postgres takes what one pipeline sends for one transaction."""
         begin = {"tenant": self._tenant, "most": statement_timeout(self._engine)}
         statements = [(wording(self._begin), begin), *sent]
-        with self._engine.connect() as connection:
-            limit_answers(connection)
-            driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-            for (text, *_), values in statements:
+        try:
+            # A connection of SQLAlchemy's own takes a third of the time of such a call.
+            pooled = self._engine.raw_connection()
+        except psycopg.Error as error:
+            raise _as_sqlalchemy(error, lost=False) from None
+        with closing(pooled) as connection:
+            driver = cast(Answering, connection.driver_connection)
+            limit_answers(self._engine, driver)
+            if listening := self._engine.dispatch.before_cursor_execute:
                 # Who listens to the engine's statements hears of these too.
-                connection.engine.dispatch.before_cursor_execute(connection, None, text, values, None, False)
+                for (text, *_), values in statements:
+                    listening(connection, None, text, values, None, False)
             pipelines: Pipelines | None = connection.info.get(_PIPELINES)
             if pipelines is None:
                 pipelines = connection.info[_PIPELINES] = Pipelines(driver)

@@ -66,7 +66,7 @@ def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
 
 
 def test_postgres_is_queried_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forest; what the hits need; candidates; token vectors and texts; what is delivered."""
+    """The forest; what the hits need; candidates with token vectors; what is delivered."""
     bob.memory.recall("bob", "Which instrument is Bob learning?")
     sent: list[int] = []
     send = Reader._sent
@@ -77,7 +77,7 @@ def test_postgres_is_queried_in_few_rounds(bob: Stack, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Reader, "_sent", counted)
     assert bob.memory.recall("bob", "Which instrument is Bob learning?").evidence
-    assert (len(sent), sum(sent)) == (5, 14)
+    assert (len(sent), sum(sent)) == (4, 14)
 
 
 def test_evidence_says_where_when_and_why(bob: Stack) -> None:
@@ -207,8 +207,8 @@ def test_of_a_fact_that_was_said_often_the_latest_cells_are_read(pipeline: Stack
 
     def read(until: datetime | None = None) -> dict[UUID, list[int]]:
         with RecallStore(pipeline.services.engine).recalling(pipeline.tenant) as rows:
-            links = rows.one(rows.links_of_facts([once, often], 4, until))
-        return {fact: [days[link.cell_id] for link in links if link.fact_id == fact] for fact in (once, often)}
+            said = rows.one(rows.cells_of_facts([once, often], 4, until))
+        return {fact: [days[cell] for one, cell in said if one == fact] for fact in (once, often)}
 
     assert read() == {once: [20], often: [7, 6, 5, 4]}
     assert read(datetime(2024, 5, 5, 12, tzinfo=UTC)) == {once: [], often: [5, 4, 3, 2]}

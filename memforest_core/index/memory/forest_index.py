@@ -6,6 +6,7 @@ import importlib
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.ids import TreeKind
 from memforest_core.index.memory.inverted_index import Group, InvertedIndex, group_of
-from memforest_core.index.qdrant.point_encoding import engine_limit, only_named
+from memforest_core.index.qdrant.point_encoding import engine_limit, only_named, unbounded
 from memforest_core.index.vector_index import DenseVector, Hits, IndexFilter, IndexQuery, Point, PointKind, SparseVector
 
 GRAPH_FROM = 5_000
@@ -96,8 +97,8 @@ class Vectors:
             keys = {row: key for row, key in zip(rows, map(self._keys.get, rows), strict=True) if key is not None}
             if not keys:
                 return {}
-            vectors = np.asarray(self._index.get(np.array(list(keys.values()), np.uint64), dtype="f32"))
-        return dict(zip(keys, (vectors @ unit).tolist(), strict=True))
+            vectors: Any = self._index.get(np.array(list(keys.values()), np.uint64), dtype="f32")
+        return dict(zip(keys, (np.concatenate(vectors).reshape(len(keys), -1) @ unit).tolist(), strict=True))
 
 
 class ForestIndex:
@@ -182,9 +183,7 @@ def can_answer(query: IndexQuery) -> bool:
     if len(wanted.kinds) != 1 or (PointKind.NODE in wanted.kinds and not wanted.roots_only):
         return False
     families = wanted.tree_kinds if wanted.roots_only else ()
-    return wanted == IndexFilter(
-        wanted.tenant, wanted.forest_id, wanted.kinds, roots_only=wanted.roots_only, tree_kinds=families
-    )
+    return wanted.ids is None and wanted.tree_kinds == families and unbounded(wanted)
 
 
 def best(kind: PointKind, scored: Iterable[tuple[UUID, float]], query: IndexQuery) -> Hits:

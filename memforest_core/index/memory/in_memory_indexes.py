@@ -12,12 +12,13 @@ from uuid import UUID
 
 import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import MemForestError
 from memforest_core.index.memory.forest_index import ForestIndex, can_answer
 from memforest_core.index.qdrant.point_encoding import as_compared
-from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, SparseVector
+from memforest_core.index.vector_index import DenseVector, Hits, IndexQuery, Point, PointKey, SparseVector
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +79,8 @@ class InMemoryIndexes:
     def __init__(self, stored: StoredPoints, model: str, dimension: int) -> None:
         self._stored, self._model, self._dimension = stored, model, dimension
         self._known: OrderedDict[Forest, _Known] = OrderedDict()
+        self._compared: tuple[DenseVector | None, NDArray[np.float32]] = None, np.empty(0, np.float32)
+        """The last vector, and as it is compared."""
         self._changes = 0
         self._lock = threading.Lock()
         self._building = threading.Lock()
@@ -91,7 +94,11 @@ class InMemoryIndexes:
         index, changed = found
         unit = np.empty(0, np.float32)
         if not isinstance(query.vector, SparseVector):
-            unit = as_compared(query.vector, self._model, self._dimension)
+            # The queries of a question have one vector.
+            given, unit = self._compared
+            if given is not query.vector:
+                unit = as_compared(query.vector, self._model, self._dimension)
+                self._compared = query.vector, unit
         hits, rest = index.search(query, unit, changed)
         named = replace(query, filter=replace(query.filter, ids=tuple(rest)), limit=len(rest)) if rest else None
         return hits, named

@@ -204,13 +204,18 @@ def only_kind(query: IndexQuery) -> PointKind | None:
     return query.filter.kinds[0] if len(query.filter.kinds) == 1 else None
 
 
+def unbounded(wanted: IndexFilter) -> bool:
+    """Whether a filter has no bounds in trees, sessions and time."""
+    return not (wanted.tree_ids or wanted.session_ids) and wanted.overlaps is None
+
+
 def only_named(query: IndexQuery) -> bool:
     """Whether a query wants all points of one kind that it names, and bounds them by nothing else."""
     named = query.filter
-    bare = IndexFilter(named.tenant, named.forest_id, named.kinds, ids=named.ids)
     return (
-        named == bare
-        and named.ids is not None
+        named.ids is not None
+        and not (named.roots_only or named.tree_kinds)
+        and unbounded(named)
         and len(named.kinds) == 1
         and query.limit >= len(named.ids)
         and query.min_score is None

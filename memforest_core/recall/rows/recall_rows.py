@@ -34,6 +34,7 @@ from memforest_core.recall.records import (
     Link,
     Metadata,
     PlacedNode,
+    Said,
     SaidTurn,
     TextsById,
     TreeChild,
@@ -105,12 +106,18 @@ class RecallRows:
             m=model,
         )
 
-    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> Read[list[Link]]:
-        """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
+    def cells_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> Read[list[Said]]:
+        """Each fact with the cells that said it last, at most ``limit`` of each, and that began by ``until``.
 
         Corrections made after ``until`` are none yet.
         """
-        return self._of_ids(sql.LINKS_OF_FACTS, facts, _links, n=limit, until=until)
+        return self._of_ids(
+            sql.CELLS_OF_FACTS,
+            facts,
+            lambda rows: [(KNOWN_IDS[fact], KNOWN_IDS[cell]) for fact, cell in rows],
+            n=limit,
+            until=until,
+        )
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> Read[list[Link]]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.recall.records import FEW_BYTES
 from memforest_core.store.packs import PACKED, QUESTION
 
 # Without a moment to look back from, everything is known.
@@ -44,18 +45,17 @@ TOKENS = sa.text("""
 
 # A fact that was said a thousand times is met where it was said last. When its cells were said matters only then, and
 # for a caller with a timestamp of the past.
-LINKS_OF_FACTS = sa.text(f"""
-    SELECT w.id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (
-        SELECT o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
-          FROM (SELECT *, count(*) OVER () AS times FROM memforest.occurrence
-                 WHERE tenant_id = :t AND fact_id = w.id) o
+CELLS_OF_FACTS = sa.text(f"""
+    SELECT fact_id::text, cell_id::text FROM (
+        SELECT o.fact_id, o.cell_id,
+               row_number() OVER (PARTITION BY o.fact_id ORDER BY c.time_start DESC, o.cell_id) AS place
+          FROM (SELECT fact_id, cell_id, item, count(*) OVER (PARTITION BY fact_id) AS times FROM memforest.occurrence
+                 WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))) o
           LEFT JOIN LATERAL (
             SELECT time_start FROM memforest.cell
              WHERE tenant_id = :t AND cell_id = o.cell_id AND (o.times > :n OR {_UNTIL} IS NOT NULL) LIMIT 1) c ON true
-         WHERE ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
-         ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
+         WHERE ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}) said
+     WHERE place <= :n
     """)  # noqa: S608 - constants of this package
 
 # Few facts are wrong: an index of those alone answers for the others.
@@ -67,7 +67,7 @@ LINKS_OF_CELLS = sa.text(f"""
          WHERE tenant_id = :t AND fact_id = o.fact_id AND {_KNOWN_WRONG.format("fact")} LIMIT 1) f ON true
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
      ORDER BY o.cell_id, o.item
-    """)  # noqa: S608 - constants of this package  # noqa: S608 - constants of this package
+    """)  # noqa: S608 - constants of this package
 
 FACT_HEADS = sa.text("""
     SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
@@ -168,7 +168,8 @@ CELLS = sa.text(f"""
     SELECT c.cell_id::text, c.session_id::text, c.first_turn, c.last_turn, c.char_start, c.char_end, c.placed,
            r.root_id::text, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
            t.occurred_at, t.dated, t.role, s.origin_owner, s.channel,
-           coalesce(t.is_question, right(t.content, 8) ~ '{QUESTION}') AS is_question
+           coalesce(t.is_question, right(t.content, 8) ~ '{QUESTION}') AS is_question,
+           NOT t.erased AND octet_length(t.content) <= {FEW_BYTES} AS short
       FROM memforest.cell c
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session

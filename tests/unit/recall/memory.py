@@ -19,13 +19,16 @@ from memforest_core.errors import IndexUnavailable, ModelUnavailable
 from memforest_core.index.vector_index import Hit, Hits, IndexQuery, Point, PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Embedded, Step
 from memforest_core.recall.records import (
+    FEW_BYTES,
     Around,
     CellRef,
+    CellTokens,
     FactHead,
     FactText,
     Link,
     Metadata,
     PlacedNode,
+    Said,
     SaidTurn,
     TreeChild,
     TreeRoot,
@@ -104,6 +107,7 @@ class Forest:
             self.heads[key] = TurnHead(
                 *(session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role, None, channel),
                 is_question=text.endswith("?"),
+                short=len(text.encode()) <= FEW_BYTES,
             )
         for number, first in enumerate(range(0, len(turns), 2)):
             last = min(first + 1, len(turns) - 1)
@@ -183,9 +187,9 @@ class Forest:
         turns = [(row.session_id, at) for row in rows for at in range(row.first_turn, row.last_turn + 1)]
         return rows, self.turns(turns)
 
-    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
+    def cells_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Said]:
         return [
-            link
+            (link.fact_id, link.cell_id)
             for link in self.links
             if link.fact_id in facts and (until is None or self.said_at(link.cell_id) <= until)
         ]
@@ -282,6 +286,9 @@ class Forest:
         cells = [(id_, text) for id_ in self.cell_rows if matches(text := self.cell_text(id_))]
         facts = [(id_, text) for id_, fact in self.fact_rows.items() if matches(text := fact.statement.text)]
         return dict(cells[:limit]), dict(facts[:limit])
+
+    def tokens(self, forest: ForestId, model: str, cells: Sequence[UUID]) -> dict[UUID, CellTokens]:
+        return {}
 
     def index_unsure(self) -> bool:
         return False

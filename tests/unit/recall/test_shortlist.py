@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID, uuid4
 
-from memforest_core.domain.ids import CellId, FactId, SessionId
 from memforest_core.domain.scoring import Scores
 from memforest_core.recall.candidates import shortlist
-from memforest_core.recall.records import Link
 from tests.harness.weights import weights
 
 WEIGHTS = weights()
-
-
-def said(fact: UUID, cell: UUID) -> Link:
-    return Link(FactId(fact), CellId(cell), SessionId(uuid4()), (0,))
 
 
 def cosines(ids: list[UUID], best: float = 0.9) -> dict[UUID, float]:
@@ -34,7 +28,7 @@ def test_a_fact_brings_its_cell() -> None:
     that were found alone."""
     cells, facts, other = [uuid4() for _ in range(10)], [uuid4() for _ in range(3)], uuid4()
     scores = Scores(dense=cosines(cells)), Scores(dense=cosines(facts))
-    links = [said(facts[0], other), said(facts[1], cells[5])]
+    links = [(facts[0], other), (facts[1], cells[5])]
     assert shortlist(2, cells, links, scores, WEIGHTS, ()) == [cells[5], other]
 
 
@@ -43,7 +37,7 @@ def test_what_has_no_score_yet_is_read_in_addition_to_the_best() -> None:
     others as ever."""
     cells, unseen, fact, its = [uuid4() for _ in range(10)], uuid4(), uuid4(), uuid4()
     scores = Scores(dense=cosines(cells)), Scores()
-    found = shortlist(3, [*cells, unseen], [said(fact, its)], scores, WEIGHTS, {unseen, fact})
+    found = shortlist(3, [*cells, unseen], [(fact, its)], scores, WEIGHTS, {unseen, fact})
     assert set(found) == {*cells[:3], unseen, its}
 
 

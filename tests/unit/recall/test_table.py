@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 from memforest_core.domain.ids import SessionId
 from memforest_core.domain.scoring import Scores, Weights
-from memforest_core.recall.candidates import Scope
 from memforest_core.recall.records import TurnHead
 from memforest_core.recall.score import _lift_questions, lift_recent
 from memforest_core.recall.table import SIGNALS, Table, Votes
@@ -138,17 +136,16 @@ def test_a_turn_is_lifted_towards_a_better_one_next_but_one(
 
 def test_only_a_short_answer_lifts_the_best_candidate_of_the_turn_before_it() -> None:
     """Given short turns behind long ones, then a question and a sentence of a model lift nothing."""
-    made, said = Table(), {}
-    short = ((1, "6 months.", False, None), (3, "And you?", True, None), (5, "Yes.", False, UUID(int=1)))
-    for ordinal, text, question, fact in short:
+    made = Table()
+    short = ((1, False, None), (3, True, None), (5, False, UUID(int=1)))
+    for ordinal, question, fact in short:
         for turn, offsets in ((ordinal - 1, (0, 900)), (ordinal, (0,))):
             head = TurnHead(SessionId(SESSION), turn, "", "", "ab"[turn % 2], "", START, True, "user")
-            head = head._replace(is_question=turn == ordinal and question)
+            head = head._replace(is_question=turn == ordinal and question, short=turn == ordinal)
             for offset in offsets:
                 made.append(0, (SESSION, turn, offset), SESSION, turn=head, fact=fact if turn == ordinal else None)
-        said[SessionId(SESSION), ordinal] = text
     made.add("cell", np.array([0.2, 0.1, 1.0] * 3))
-    _lift_questions(made, [cast(Scope, SimpleNamespace(said=said))])
+    _lift_questions(made)
     assert made.score[:3].tolist() == pytest.approx([0.999, 0.1, 1.0])
     assert np.count_nonzero(made.lifted) == 1
 
