@@ -73,8 +73,7 @@ def _first_rung(model: str) -> Rung:
     except litellm.BadRequestError:
         return Rung.JSON_SCHEMA
     supported = litellm.get_supported_openai_params(name, provider)
-    unknown = supported is not None and "response_format" not in supported
-    return Rung.PROMPT if unknown else Rung.JSON_SCHEMA
+    return Rung.PROMPT if supported is not None and "response_format" not in supported else Rung.JSON_SCHEMA
 
 
 def response_format(request: ChatRequest, rung: Rung) -> dict[str, Any] | None:

@@ -102,13 +102,10 @@ def _permanent(cause: BaseException, target: Target, names: str) -> ModelRejecte
     return ModelRejected(f"The model {target} {cause}." if refused else f"litellm cannot call {target}: {names}.")
 
 
-def refuses(error: BaseException, words: Collection[str]) -> bool:
+def refuses(error: BaseException | None, words: Collection[str]) -> bool:
     """Whether a provider refused the way of requesting that its answer names with one of the words, not the request."""
-    litellm = litellm_module()
-    if not isinstance(error, litellm.BadRequestError | litellm.UnprocessableEntityError):
-        return False
-    text = str(error).lower()
-    return any(word in text for word in words)
+    refusals = litellm_module().BadRequestError, litellm_module().UnprocessableEntityError
+    return isinstance(error, refusals) and any(word in str(error).lower() for word in words)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
@@ -34,7 +33,6 @@ from memforest_core.models.litellm_runtime import (
 )
 
 Answer = TypeVar("Answer")
-_ENCODING = ("encoding_format", "base64")
 
 
 class LitellmRequests(LimitedCalls):
@@ -81,12 +79,11 @@ class LitellmRequests(LimitedCalls):
 
         def send(deadline: float) -> Any:
             done = self.call(function, BASE_BYTES + ROW_BYTES * rows, deadline, **arguments | self._instead)
-            if done.error is None:
-                return done.value
-            if "encoding_format" in arguments and not self._instead and refuses(done.error, _ENCODING):
+            coded = arguments.get("encoding_format") == "base64" and not self._instead
+            if coded and refuses(done.error, ("encoding_format", "base64")):
                 self._instead = {"encoding_format": "float"}
                 return send(deadline)
-            return failure(done.error, self.target)
+            return done.value if done.error is None else failure(done.error, self.target)
 
         return self.answered(send, read)
 
@@ -177,11 +174,6 @@ def _scores(response: Any, count: int, target: Target) -> list[float] | ModelRej
     return numbers
 
 
-def _numbers(row: object) -> npt.NDArray[np.float32]:
-    coded = np.frombuffer(b64decode(row, validate=True), "<f4") if isinstance(row, str) else row
-    return np.asarray(coded, dtype=np.float32)
-
-
 _SETTINGS = "MEMFOREST_EMBEDDING"
 _PROBE = "dimension"
 
@@ -262,8 +254,10 @@ class LitellmEmbedder:
         return in_batches(texts, self._batch_size, bisected)
 
     def _request(self, texts: Sequence[str]) -> Embedded:
-        # litellm's client checks every number of a list. A server without base64 sends lists, or refuses it once.
-        given = {"input": list(texts), "encoding_format": "base64"}
+        # OpenAI's client checks every number of a list. A server without base64 sends lists, or refuses it once; for
+        # other providers the same word means bits (Titan) or bytes (Perplexity).
+        coded = "base64" if self.model.startswith("openai/") else "float"
+        given = {"input": list(texts), "encoding_format": coded}
         return Embedded(*self._requests.rows("aembedding", len(texts), partial(self._vectors, len(texts)), **given))
 
     def _vectors(self, count: int, response: Any) -> Vectors | MemForestError:
@@ -271,7 +265,9 @@ class LitellmEmbedder:
         try:
             items = [item if isinstance(item, dict) else item.model_dump() for item in response.data]
             given = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
-            rows = {place: _numbers(row) for place, row in given.items()}
+            coded = {place: b64decode(row, validate=True) for place, row in given.items() if isinstance(row, str)}
+            given |= {place: np.frombuffer(row, "<f4") for place, row in coded.items()}
+            rows = {place: np.asarray(row, dtype=np.float32) for place, row in given.items()}
             lengths = {len(row) for row in rows.values()}
         except (AttributeError, KeyError, TypeError, ValueError):
             return ModelRejected(f"{self._target} answered with what are no vectors.")
