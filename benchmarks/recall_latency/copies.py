@@ -27,7 +27,7 @@ class Copies:
         " domain, centroid, time_start, time_end, marks, last_mark_at",
         "node": "node_id, tree_id, parent_id, level, key_time, key_ordinal, key_item, key_id, time_start, time_end,"
         " leaf_count, version, clean_version, payload_id",
-        "placement": "tree_id, payload_id, session_id, leaf_id",
+        "placement": "tree_id, payload_id, session_id",
         "node_summary": "node_id, text, source, model, input_hash, version, vector, vector_model, pooled, terms",
         "vector": "forest_id, model, text_hash, vector, tokens",
         "index_row": "point_id, forest_id, kind, version, indexed_version, state",

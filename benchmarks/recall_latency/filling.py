@@ -229,9 +229,8 @@ class Filler:
                     new_id=self._new_id,
                 )
             self._tree(scope, diff)
-            for payload, session in scope.sessions.items():
-                leaf = scope.leaves[payload].id if diff else None
-                self._rows.add("placement", scope.id, payload, session, leaf)
+            for payload, session in () if diff else scope.sessions.items():
+                self._rows.add("placement", scope.id, payload, session)
             self._flush()
         self._flush(all_=True)
 

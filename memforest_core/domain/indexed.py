@@ -21,12 +21,6 @@ def term_index(term: str) -> int:
     return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=4).digest(), "big")
 
 
-def query_weights(terms: Iterable[str]) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Sparse query: weight 1 for each distinct term, sorted by index; IDF is the index's."""
-    indices = tuple(sorted({term_index(term) for term in terms}))
-    return indices, (1.0,) * len(indices)
-
-
 MAX_NODE_TERMS = 4_096
 """Distinct terms of a node; the rarest of a very long session are dropped first."""
 

@@ -142,18 +142,16 @@ class RemovalRows(TreeRows):
         return leaves
 
     def unplace(self, payloads: Iterable[UUID]) -> tuple[dict[TreeId, list[NodeId]], list[tuple[UUID, UUID]]]:
-        """Drop the placements of facts and cells: the leaves they leave behind, and pairs of tree and payload."""
-        placed = m.Placement
-        dropped = self._db.execute(
-            sa.delete(placed)
-            .where(placed.tenant_id == self._tenant, among(placed.payload_id, payloads))
-            .returning(placed.tree_id, placed.payload_id, placed.leaf_id)
-        ).all()
+        """Drop the placements of facts and cells: their leaves, which stay, and all pairs of tree and payload."""
+        p, n, ids = m.Placement, m.NodeRow, list(payloads)
+        ended = sa.delete(p).where(p.tenant_id == self._tenant, among(p.payload_id, ids))
+        pairs = [(row.tree_id, row.payload_id) for row in self._db.execute(ended.returning(p.tree_id, p.payload_id))]
+        own = (n.tenant_id == self._tenant, among(n.payload_id, ids))
         leaves: dict[TreeId, list[NodeId]] = defaultdict(list)
-        for row in dropped:
-            if row.leaf_id is not None:
-                leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
-        return dict(leaves), [(row.tree_id, row.payload_id) for row in dropped]
+        for row in self._db.execute(sa.select(n.tree_id, n.payload_id, n.node_id).where(*own)):
+            pairs.append((row.tree_id, row.payload_id))
+            leaves[TreeId(row.tree_id)].append(NodeId(row.node_id))
+        return dict(leaves), pairs
 
     def set_sources(self, facts: Sequence[FactId]) -> None:
         """Placements of facts that lost occurrences name a session that still has one."""

@@ -519,14 +519,13 @@ class TurnTopic(OfTenant, Base, table="turn_topic"):
 
 
 class Placement(OfTenant, Base, table="placement"):
-    """Which scope has a fact or cell, and in which leaf once the scope has a tree."""
+    """A fact in a scope that has no tree: of a tree its leaves say what it has. ``MEMBERS`` is both."""
 
     __table_args__ = (_belongs_to("tree", "tree_id"), _index("ix_placement_payload", "tenant_id", "payload_id"))
 
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
     payload_id: Mapped[UUID] = mapped_column(primary_key=True)
     session_id: Mapped[UUID]
-    leaf_id: Mapped[UUID | None]
 
 
 class NodeRow(OfTenant, Base, table="node"):
@@ -537,7 +536,7 @@ class NodeRow(OfTenant, Base, table="node"):
 
     __table_args__ = (
         _belongs_to("tree", "tree_id"),
-        _index("ix_node_order", "tenant_id", "tree_id", "level", "key_time", "key_ordinal", "key_item", "key_id"),
+        _index("ix_node_order", "tenant_id", "tree_id", "level", "key_time", "key_ordinal", "key_item"),
         _index("ix_node_parent", "tenant_id", "parent_id"),
         _index("ix_node_payload", "tenant_id", "payload_id", where="payload_id IS NOT NULL"),
         _index("ix_node_dirty", "tenant_id", "tree_id", "level", where="version > clean_version"),

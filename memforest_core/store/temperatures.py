@@ -13,9 +13,9 @@ from memforest_core.domain.ids import TenantId, TreeId
 from memforest_core.store import tables as m
 from memforest_core.store.packs import of_topics, unpack
 from memforest_core.store.rows import among
-from memforest_core.store.trees import NEXT_VERSION, lock_trees
+from memforest_core.store.trees import MEMBERS, NEXT_VERSION, lock_trees
 
-_TOPIC = """SELECT 1 FROM memforest.placement p JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
+_TOPIC = """SELECT 1 FROM memforest.node p JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
              WHERE p.tenant_id = :t AND p.payload_id = x.fact_id AND r.kind = 'scene' AND r.state = 'active'"""
 
 _COLD = f"""(NOT x.pinned AND EXISTS ({_TOPIC} AND r.cold_at IS NOT NULL)
@@ -26,7 +26,7 @@ _COLD = f"""(NOT x.pinned AND EXISTS ({_TOPIC} AND r.cold_at IS NOT NULL)
 _WANTED = sa.text(f"""
     WITH mentioned AS MATERIALIZED (
         SELECT DISTINCT x.fact_id, x.key_time, {_COLD} AS cold
-          FROM memforest.placement p JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
+          FROM {MEMBERS} p JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
          WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:trees AS uuid[]))),
     said AS MATERIALIZED (
         SELECT DISTINCT o.cell_id FROM mentioned JOIN memforest.occurrence o ON o.tenant_id = :t

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.store import tables as m
+from memforest_core.store.trees import MEMBERS
 
 _SCENE = "r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'scene'"
 _OWN = "memforest.turn_topic w WHERE w.tenant_id = :t AND w.tree_id = r.tree_id"
@@ -55,7 +56,7 @@ def described(picked: str) -> str:
          CROSS JOIN LATERAL (SELECT count(*) AS turns, min(t.occurred_at) AS first, max(t.occurred_at) AS last,
                                     avg({_STATED}) AS stated FROM {TURNS}) said
          CROSS JOIN LATERAL (SELECT count(*) AS facts, coalesce(max(x.created_at), r.created_at) AS at
-                               FROM memforest.placement p
+                               FROM {MEMBERS} p
                                JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
                               WHERE p.tenant_id = :t AND p.tree_id = r.tree_id) learned
     """
@@ -63,7 +64,7 @@ def described(picked: str) -> str:
 
 # The turns of these cells, and those right before them, that have no topic: a turn goes where most of its facts are;
 # one without facts, and an assistant's, follows the turn before it; the first of a session follow the next one.
-ASSIGN = sa.text("""
+ASSIGN = sa.text(f"""
     WITH said AS MATERIALIZED (
         SELECT DISTINCT t.session_id, t.ordinal, t.role, t.occurred_at, c.forest_id
           FROM memforest.cell c
@@ -75,7 +76,7 @@ ASSIGN = sa.text("""
           FROM (SELECT o.session_id, u.ordinal, r.tree_id, r.leaf_count, count(*) AS facts
                   FROM memforest.occurrence o
                  CROSS JOIN LATERAL unnest(o.turn_ordinals) AS u(ordinal)
-                  JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
+                  JOIN {MEMBERS} p ON p.tenant_id = :t AND p.payload_id = o.fact_id
                   JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id AND r.kind = 'scene'
                  WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) GROUP BY 1, 2, 3, 4) v
          ORDER BY v.session_id, v.ordinal, v.facts DESC, v.leaf_count DESC, v.tree_id),

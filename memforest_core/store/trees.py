@@ -40,8 +40,8 @@ class TreeChange:
     diff: Diff
     span: SceneSpan | None = None
     """Of a scene whose span changes."""
-    noted: bool = False
-    """Whether the placements name the new leaves already."""
+    placed: bool = False
+    """Whether its scope may have placements: they end, because leaves say what a tree has."""
 
     @property
     def head(self) -> TreeHead:
@@ -54,6 +54,10 @@ _CHANGING = ("parent_id", "level", "time_start", "time_end", "leaf_count", "vers
 _COLUMNS = ", ".join(
     (*_CHANGING, "node_id", "tree_id", "key_time", "key_ordinal", "key_item", "key_id", "clean_version", "payload_id")
 )
+
+MEMBERS = """(SELECT tenant_id, tree_id, payload_id FROM memforest.node WHERE tenant_id = :t AND level = 0
+           UNION ALL SELECT tenant_id, tree_id, payload_id FROM memforest.placement WHERE tenant_id = :t)"""
+"""What scopes have: the payloads of trees' leaves, and the facts of scopes without a tree."""
 
 # For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
 _SEEK = sa.text("""
@@ -117,6 +121,10 @@ BURY = f"""
      WHERE i.tenant_id = :t AND """  # noqa: S608 - a constant
 """The statement that leaves tombstones of points, as SQL up to the condition that names them."""
 _BURY_POINTS = sa.text(f"{BURY} i.point_id = ANY(CAST(:ids AS uuid[]))")
+
+_END_PLACEMENTS = sa.text(
+    "DELETE FROM memforest.placement WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[]))"
+)
 
 _DELETE = sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))")
 
@@ -295,18 +303,15 @@ class TreeRows(TenantRows):
         stale_s: float,
         absorbed: Sequence[TreeId] = (),
     ) -> None:
-        """Write all diffs, note the leaves in the placements, and mark the trees due: at most six statements, eleven
+        """Write all diffs, end the placements of new trees, and mark the trees due: at most six statements, eleven
         where leaves are deleted. Trees that others ``absorbed`` end, in the same order of locks.
 
         ``quiet_of`` gives the seconds until a tree of so many leaves is due, ``stale_s`` those since its first mark.
         """
         changes = sorted(changes, key=lambda change: str(change.head.tree_id))
         self._write_nodes(changes, absorbed)
-        unnoted = [change for change in changes if not change.noted]
-        leaves = [node for change in unnoted for node in change.diff.inserted if node.payload_id is not None]
-        if leaves:
-            by, new = columns_of(leaves, "tree_id", "payload_id"), {"leaf_id": [leaf.id for leaf in leaves]}
-            self._change("placement", by, new)
+        if placed := [change.head.tree_id for change in changes if change.placed]:
+            self._run(_END_PLACEMENTS, ids=placed)
         marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
         if marked or absorbed:
             lock_trees(self._db, self._tenant, [*(change.head.tree_id for change in marked), *absorbed])

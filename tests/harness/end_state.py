@@ -70,10 +70,10 @@ class _Names:
         for row in sorted(rows["fact"], key=lambda each: (each["text"], str(each["mentioned_at"]), each["seq"])):
             self._name(row["fact_id"], f"{self.of[row['forest_id']]}: {row['text']} @{row['time_start']}")
         members: dict[UUID, list[str]] = defaultdict(list)
-        for row in rows["placement"]:
-            members[row["tree_id"]].append(f"{self.plain(row['payload_id'])} in {self.plain(row['session_id'])}")
+        for row in (*rows["placement"], *(each for each in rows["node"] if each["level"] == 0)):
+            members[row["tree_id"]].append(str(self.plain(row["payload_id"])))
         for row in rows["tree"]:
-            # A scene has no name but what it contains, and from which session: its key is made of ids.
+            # A scene has no name but what it contains: its key is made of ids.
             own = row["kind"] == TreeKind.SCENE
             held = "\n".join(sorted(members[row["tree_id"]]))
             key = hashlib.sha256(held.encode()).hexdigest()[:12] if own else self.plain(row["scope_key"])

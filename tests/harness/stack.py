@@ -39,6 +39,10 @@ shared_statements.share()
 TEMPLATE = "memforest_template"
 SERVICE_ROLE = "memforest_app"
 
+MEMBERS = """(SELECT tenant_id, tree_id, payload_id FROM memforest.node WHERE level = 0
+    UNION ALL SELECT tenant_id, tree_id, payload_id FROM memforest.placement)"""
+"""What scopes have, in any tenant."""
+
 
 def at(url: str, *, database: str, user: str | None = None) -> str:
     """The same server, another database and role."""

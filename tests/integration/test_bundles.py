@@ -470,7 +470,6 @@ SEALED = {
     "a wrong key": "UPDATE node SET key_ordinal = key_ordinal + 5 WHERE level = 0",
     "a node of all children": "UPDATE scope SET k = 3000",
     "no root": "UPDATE scope SET root_id = NULL WHERE state = 'active'",
-    "a placement less": "DELETE FROM placement WHERE leaf_id IS NOT NULL",
     "an occurrence less": "DELETE FROM occurrence WHERE n > 0",
     "a cell nobody can claim": "UPDATE cell SET ordinal = ordinal + 1",
     "no version": "UPDATE node SET version = 0, clean_version = 0",

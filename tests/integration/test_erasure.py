@@ -31,7 +31,7 @@ from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.model_server import ModelServer
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Stack, stack
+from tests.harness.stack import MEMBERS, Stack, stack
 from tests.integration.test_pipeline import assert_trees_hold
 
 ACTOR = "tester"
@@ -263,7 +263,7 @@ def test_a_fact_that_others_have_said_too_stays(rested: Stack) -> None:
     left = rested.rows(davis, f=fact)
     assert len(left) == 1
     assert one(rested, when, f=fact) > first
-    assert one(rested, "SELECT count(*) FROM memforest.placement WHERE payload_id = :f", f=fact) >= 1
+    assert one(rested, f"SELECT count(*) FROM {MEMBERS} p WHERE payload_id = :f", f=fact) >= 1
     assert_whole(rested)
     assert "davis" in reported(rested, "Where does Bob live?")
     fact_saying(rested, "lives in Davis", owner="carol")

@@ -27,7 +27,7 @@ from memforest_core.work.records import DeadKind
 from tests.harness.model_server import ModelServer
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Grown, Stack, cloned
+from tests.harness.stack import MEMBERS, Grown, Stack, cloned
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 """An owner, a session, a name and words that would be markup if they were not escaped."""
@@ -489,7 +489,7 @@ def test_the_graph_has_what_facts_share_and_says_what_it_leaves_out(
     denver = next(node for node, label in nodes.items() if label == "Denver")
     near = calm.admin.get(href("/graph", owner="bob", node=denver)).text
     shared = calm.stack.rows(
-        "SELECT count(DISTINCT a.payload_id) FROM memforest.placement a JOIN memforest.placement b USING (payload_id)"
+        f"SELECT count(DISTINCT a.payload_id) FROM {MEMBERS} a JOIN {MEMBERS} b USING (payload_id)"
         " WHERE a.tree_id = :tree AND b.tree_id <> a.tree_id AND EXISTS (SELECT FROM memforest.tree"
         " WHERE tree_id = b.tree_id AND kind = 'entity')",
         tree=denver,

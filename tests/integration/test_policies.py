@@ -26,7 +26,7 @@ from tests.harness.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDA
 from tests.harness.retaining import ACTOR, Bounded, claimed_run
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Grown, Stack, cloned
+from tests.harness.stack import MEMBERS, Grown, Stack, cloned
 
 AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
 
@@ -369,8 +369,8 @@ def test_by_centrality_what_is_connected_least_goes_first(bob: Bob) -> None:
     counted = {
         row.fact_id: row.links
         for row in bob.stack.rows(
-            """SELECT x.fact_id,
-                      (SELECT count(*) FROM memforest.placement p WHERE p.payload_id = x.fact_id)
+            f"""SELECT x.fact_id,
+                      (SELECT count(*) FROM {MEMBERS} p WHERE p.payload_id = x.fact_id)
                     + (SELECT count(*) FROM memforest.occurrence o WHERE o.fact_id = x.fact_id)
                     + CASE WHEN x.attribute = '' THEN 0 ELSE (SELECT count(*) - 1 FROM memforest.fact y
                             WHERE y.forest_id = x.forest_id AND y.subject_key = x.subject_key

@@ -291,9 +291,6 @@ FILL = (
        SELECT 'default', md5('node' || i)::uuid, md5('tree' || (1 + i % (:n / 10)))::uuid,
               CASE WHEN i > 10 THEN md5('node' || i / 8)::uuid END, (i % 3)::smallint, i, 0, 0, '', 1, 1, 1,
               md5('fact' || i)::uuid FROM generate_series(1, :n) i""",
-    """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id, leaf_id)
-       SELECT 'default', md5('tree' || (1 + i % (:n / 10)))::uuid, md5('fact' || i)::uuid, :f, md5('node' || i)::uuid
-         FROM generate_series(1, :n) i""",
     """INSERT INTO memforest.node_summary (tenant_id, node_id, text, source, model, input_hash, version, vector,
                                             vector_model, pooled, terms)
        SELECT 'default', md5('node' || i)::uuid, 'text', 'model', 'm', '\\x00', 1, '\\x00', 'm', '\\x00', '\\x00'

@@ -19,7 +19,7 @@ from memforest_core.store.removal import Retired
 from memforest_core.store.trees import node_of
 from memforest_core.store.vectors import from_bytes
 from tests.harness.sayings import said
-from tests.harness.stack import Stack
+from tests.harness.stack import MEMBERS, Stack
 from tests.integration.test_pipeline import assert_trees_hold
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
@@ -132,7 +132,7 @@ def test_until_they_are_refreshed_the_trees_are_whole_dirty_and_due(lamps: Stack
     facts = facts_of(lamps, chosen)
     touched = ids(
         lamps,
-        """SELECT DISTINCT p.tree_id FROM memforest.placement p JOIN memforest.tree r USING (tenant_id, tree_id)
+        f"""SELECT DISTINCT p.tree_id FROM {MEMBERS} p JOIN memforest.tree r USING (tenant_id, tree_id)
             WHERE p.payload_id = ANY(:p) AND r.state = 'active'""",
         p=[*facts, *chosen],
     )
@@ -243,8 +243,8 @@ def test_a_scene_forgets_the_vectors_and_the_times_of_removed_facts(lamps: Stack
     supersede(lamps, chosen)
     retire_cells(lamps, chosen)
     scenes = lamps.rows(
-        """SELECT r.tree_id, r.centroid, r.time_start, r.time_end, min(f.mentioned_at) AS first, max(f.mentioned_at) AS last
-             FROM memforest.tree r JOIN memforest.placement p USING (tenant_id, tree_id)
+        f"""SELECT r.tree_id, r.centroid, r.time_start, r.time_end, min(f.mentioned_at) AS first, max(f.mentioned_at) AS last
+             FROM memforest.tree r JOIN {MEMBERS} p USING (tenant_id, tree_id)
              JOIN memforest.fact f ON f.tenant_id = r.tenant_id AND f.fact_id = p.payload_id
             WHERE r.kind = 'scene' GROUP BY r.tenant_id, r.tree_id"""
     )
@@ -257,7 +257,7 @@ def test_a_scene_forgets_the_vectors_and_the_times_of_removed_facts(lamps: Stack
 def sum_of_facts(pipeline: Stack, scene: UUID) -> Vectors:
     """The sum of the stored routing vectors of a scene's facts."""
     vectors = pipeline.rows(
-        """SELECT v.vector FROM memforest.placement p
+        f"""SELECT v.vector FROM {MEMBERS} p
              JOIN memforest.occurrence o ON o.tenant_id = p.tenant_id AND o.fact_id = p.payload_id
              JOIN memforest.candidate k ON k.tenant_id = o.tenant_id AND k.cell_id = o.cell_id AND k.item = o.item
              JOIN memforest.tree r ON r.tenant_id = p.tenant_id AND r.tree_id = p.tree_id

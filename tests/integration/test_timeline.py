@@ -359,6 +359,10 @@ FILL = (
     """INSERT INTO memforest.tree (tenant_id, tree_id, forest_id, kind, scope_key, label, state, k)
        SELECT 'default', md5('tree' || i)::uuid, :f, 'scene', 'tree' || i, 'tree', 'active', 8
          FROM generate_series(1, :n / 10) i""",
+    """INSERT INTO memforest.node (tenant_id, node_id, tree_id, level, key_time, key_ordinal, key_item, key_id,
+                                    leaf_count, version, clean_version, payload_id)
+       SELECT 'default', md5('node' || i)::uuid, md5('tree' || (1 + i % (:n / 10)))::uuid, 0, i, 0, 0, '', 1, 1, 1,
+              md5('fact' || i)::uuid FROM generate_series(1, :n) i""",
     """INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
        SELECT 'default', md5('tree' || (1 + i % (:n / 10)))::uuid, md5('fact' || i)::uuid,
               md5('session' || (1 + i % (:n / 10)))::uuid FROM generate_series(1, :n) i""",

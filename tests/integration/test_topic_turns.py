@@ -18,7 +18,7 @@ from memforest_core.store.topics import ASSIGN
 from memforest_core.store.vectors import to_half
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Stack, stack
+from tests.harness.stack import MEMBERS, Stack, stack
 from tests.integration.test_erasure import assert_verified
 
 DAY = 86_400
@@ -80,7 +80,7 @@ def test_each_turn_has_a_topic_when_append_returns(pipeline: Stack) -> None:
     assert topics_of(pipeline) == set(PARTS.values())
     for kind in "ab":
         [topic] = by[kind]
-        facts = "SELECT f.text FROM memforest.placement p JOIN memforest.fact f ON f.fact_id = p.payload_id"
+        facts = f"SELECT f.text FROM {MEMBERS} p JOIN memforest.fact f ON f.fact_id = p.payload_id"
         texts = " ".join(row[0] for row in pipeline.rows(f"{facts} WHERE p.tree_id = :r", r=topic))
         assert ("Rufus" in texts, "mortgage" in texts) == (kind == "a", kind == "b")
     assert_verified(pipeline)

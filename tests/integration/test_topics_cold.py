@@ -19,7 +19,7 @@ from memforest_workers import runtime
 from tests.harness.changing_index import ChangingIndex
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Grown, Stack, cloned
+from tests.harness.stack import MEMBERS, Grown, Stack, cloned
 from tests.harness.timing import until
 from tests.integration.test_erasure import assert_nowhere, assert_verified
 from tests.integration.test_topics import GARDEN, PETS, tell, topic
@@ -53,7 +53,7 @@ def tend(running: Stack) -> Changed:
 def facts_of(running: Stack, each: Topic) -> list[UUID]:
     """In the order of time."""
     found = running.rows(
-        """SELECT x.fact_id FROM memforest.placement p JOIN memforest.fact x ON x.fact_id = p.payload_id
+        f"""SELECT x.fact_id FROM {MEMBERS} p JOIN memforest.fact x ON x.fact_id = p.payload_id
             WHERE p.tree_id = :t ORDER BY x.key_time""",
         t=each.id,
     )

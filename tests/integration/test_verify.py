@@ -183,7 +183,7 @@ DAMAGE = [
         "UPDATE occurrence o SET turn_ordinals = ARRAY[0] FROM cell c WHERE c.cell_id = o.cell_id AND c.first_turn > 0",
     ),
     (Check.FACTS, "no_occurrence", f"DELETE FROM occurrence WHERE fact_id = {FACT}"),
-    (Check.FACTS, "no_scope", f"DELETE FROM placement WHERE payload_id = {FACT}"),
+    (Check.FACTS, "no_scope", f"DELETE FROM node WHERE payload_id = {FACT}"),
     (Check.TREE_HEADS, "root_missing", f"UPDATE tree SET root_id = NULL WHERE tree_id = {ROOTED}"),
     (Check.TREE_HEADS, "not_active", "UPDATE tree SET state = 'candidate' WHERE state = 'active'"),
     (Check.TREE_HEADS, "session_missing", f"DELETE FROM session WHERE session_id = {SESSION}"),
@@ -230,31 +230,19 @@ DAMAGE = [
     (Check.TREE_NODES, "key_bound", f"UPDATE node SET key_ordinal = key_ordinal + 7 WHERE node_id = {MIDDLE}"),
     (Check.TREE_COUNTERS, "leaf_count", f"UPDATE tree SET leaf_count = 3 WHERE tree_id = {ROOTED}"),
     (Check.TREE_COUNTERS, "height", f"UPDATE tree SET height = height + 1 WHERE tree_id = {ROOTED}"),
-    (
-        Check.TREE_COUNTERS,
-        "members",
-        f"DELETE FROM placement WHERE tree_id = {ROOTED} AND payload_id = (SELECT payload_id FROM placement WHERE "
-        f"tree_id = {ROOTED} LIMIT 1)",
-    ),
-    (Check.PLACEMENTS, "no_leaf", f"UPDATE placement SET leaf_id = NULL WHERE payload_id = {CELL}"),
-    (Check.PLACEMENTS, "other_payload", f"UPDATE node SET payload_id = {FACT} WHERE payload_id = {CELL}"),
+    (Check.TREE_COUNTERS, "members", f"UPDATE node SET payload_id = {CELL} WHERE tree_id = {ROOTED} AND level = 0"),
     (
         Check.PLACEMENTS,
-        "other_tree",
-        "UPDATE placement p SET leaf_id = (SELECT node_id FROM node n WHERE n.level = 0 AND n.tree_id <> "
-        f"p.tree_id LIMIT 1) WHERE payload_id = {CELL}",
+        "unexpected",
+        f"INSERT INTO placement SELECT tenant_id, tree_id, {FACT}, {SESSION} FROM tree WHERE tree_id = {ROOTED}",
     ),
-    (Check.PLACEMENTS, "not_a_leaf", f"UPDATE placement SET leaf_id = {MIDDLE} WHERE tree_id = {ROOTED}"),
-    (Check.PLACEMENTS, "unexpected", f"UPDATE tree SET state = 'merged' WHERE tree_id = {ROOTED}"),
-    (Check.LEAVES, "no_placement", f"DELETE FROM placement WHERE payload_id = {CELL}"),
-    (Check.LEAVES, "placed_elsewhere", f"UPDATE placement SET leaf_id = {MIDDLE} WHERE payload_id = {CELL}"),
     (Check.LEAVES, "no_payload", f"DELETE FROM cell WHERE cell_id = {CELL}"),
     (Check.LEAVES, "no_payload", f"DELETE FROM fact WHERE fact_id = {FACT}"),
     (Check.LEAVES, "key", f"UPDATE node SET key_item = 7 WHERE payload_id = {CELL}"),
     (Check.LEAVES, "key", f"UPDATE fact SET key_item = key_item + 1 WHERE fact_id = {FACT}"),
     (Check.LEAVES, "interval", f"UPDATE cell SET time_end = time_end + interval '1 hour' WHERE cell_id = {CELL}"),
     (Check.LEAVES, "other_forest", f"UPDATE fact SET forest_id = {HERS} WHERE fact_id = {FACT}"),
-    (Check.PLACED_CELLS, "no_leaf", f"UPDATE placement SET leaf_id = NULL WHERE payload_id = {CELL}"),
+    (Check.PLACED_CELLS, "no_leaf", f"DELETE FROM node WHERE payload_id = {CELL}"),
     (Check.TURNS, "words", "UPDATE turn SET erased = true"),
     (Check.CHANGES, "no_successor", f"UPDATE fact SET superseded_at = now() WHERE fact_id = {FACT}"),
     (
@@ -369,7 +357,7 @@ def test_damage_is_found_under_its_name_and_repaired_if_derived(
         assert broken(verify(pipeline)) == {}
 
 
-@pytest.mark.parametrize("what", ["turn", "occurrence", "placement", "fact"])
+@pytest.mark.parametrize("what", ["turn", "occurrence", "fact"])
 def test_repair_leaves_persistent_state_alone_and_says_what_is_left(rested: Stack, what: str) -> None:
     """Given rows that nobody can make again are gone, then repair rebuilds what follows from the rest, and no more."""
     damage(rested, f"DELETE FROM memforest.{what}")

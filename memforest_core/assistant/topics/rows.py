@@ -21,9 +21,9 @@ from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.packs import PACKED, Texts, loose, of_no_cold_topic, pack, unpack
-from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import COOLABLE, REACHED, TOPIC, TURNS, described
+from memforest_core.store.trees import MEMBERS
 from memforest_core.store.turn_rows import columns_with, turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
@@ -89,13 +89,17 @@ _STATS = sa.text(f"""
           FROM memforest.turn_pack k WHERE k.tenant_id = :t AND k.pack IN (SELECT t.pack FROM {TURNS})) packs
      CROSS JOIN LATERAL (
         SELECT count(*) FILTER (WHERE NOT i.cold) AS points, count(*) FILTER (WHERE i.cold) AS points_cold
-          FROM (SELECT p.payload_id AS id FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
+          FROM (SELECT p.payload_id AS id FROM {MEMBERS} p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
                  UNION
-                SELECT o.cell_id FROM memforest.placement p
+                SELECT o.cell_id FROM {MEMBERS} p
                   JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
                  WHERE p.tenant_id = :t AND p.tree_id = r.tree_id) held
           JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = held.id AND NOT i.deleted) points
 """)
+
+_TOGETHER = sa.text(
+    f"SELECT count(DISTINCT p.payload_id) FROM {MEMBERS} p WHERE p.tree_id = ANY(CAST(:trees AS uuid[]))"
+)
 
 # A deletion of the forest waits for this, or this finds it going.
 _VISIT = sa.text(f"""
@@ -136,7 +140,7 @@ _VISITED = sa.text(f"""
            CAST(:all AS boolean) OR r.last_mark_at > r.cold_at
            OR EXISTS (SELECT 1 FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id IN (r.root_id, r.tree_id)
                          AND v.last_visit_at > r.cold_at - make_interval(secs => :late))
-           OR EXISTS (SELECT 1 FROM memforest.placement p
+           OR EXISTS (SELECT 1 FROM {MEMBERS} p
                         JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
                         JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id IN (o.cell_id, o.fact_id)
                        WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
@@ -206,9 +210,7 @@ class TopicRows(ReduceRows):
 
     def together(self, trees: Sequence[TreeId]) -> int:
         """How many facts these topics hold, each counted once."""
-        p = m.Placement
-        mine = (p.tenant_id == self._tenant, among(p.tree_id, trees))
-        return int(self._db.scalar(sa.select(sa.func.count(sa.distinct(p.payload_id))).where(*mine)) or 0)
+        return int(self._run(_TOGETHER, trees=list(trees)).scalar() or 0)
 
     def restless(self, after: ForestId | None, most: int, limit: int) -> list[ForestId]:
         """The next live forests, in order of ids, with more than ``most`` hot topics or anything cold."""

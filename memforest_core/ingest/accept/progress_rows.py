@@ -14,7 +14,7 @@ from memforest_core.work.jobs import WorkError
 from memforest_core.work.rows.pace import explained
 
 _OF_SESSION = """(
-    SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
+    SELECT p.tree_id FROM memforest.node p WHERE p.tenant_id = :t AND p.payload_id IN (
         SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
         UNION ALL SELECT own.cell_id FROM memforest.cell own WHERE own.tenant_id = :t AND own.session_id = :s))"""
 """The trees that hold facts or cells of a session."""

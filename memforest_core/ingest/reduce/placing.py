@@ -24,7 +24,7 @@ from memforest_core.ingest.reduce.records import (
     WaitingCell,
 )
 from memforest_core.ingest.reduce.routing import Scene, SceneMap, continued, deserves_tree, entity_scopes, subject_key
-from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.ingest.reduce.rows import NO_EVIDENCE, ReduceRows
 from memforest_core.memtree import Diff, Key, Node, NotLoaded, TreeHead, build, delete, insert, leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
@@ -120,11 +120,10 @@ class Placing:
         entity_drafts = self._route_entities(facts)
         scene_drafts, mergers = self._route_scenes(facts, routing)
         heads = self._rows.scopes.open_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
-        # A tree that will certainly have leaves: their placements are written once, not twice.
-        growing = {tree for tree, scope in heads.items() if scope.head is not None or scope.kind is TreeKind.SESSION}
-        self._rows.scopes.add_members(self._members, growing)
         merging = [(target.id, absorbed.id) for target, absorbed in mergers]
-        tags = self._rows.scopes.tags([scene for pair in merging for scene in pair]) if merging else {}
+        uniting = [scene for pair in merging for scene in pair]
+        self._rows.scopes.add_members([member for member in self._members if member.tree_id in uniting])
+        tags = self._rows.scopes.tags(uniting) if merging else {}
         for target, absorbed in merging:
             self._rows.scopes.move_members(absorbed, target)
         spans = {draft.id: draft.span for draft in scene_drafts if draft.span is not None}
@@ -312,42 +311,39 @@ class Placing:
     ) -> None:
         """Insert the collected leaves; scopes that have become active are built from all their facts."""
         touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
-        candidates = [tree for tree in touched if heads[tree].head is None]
+        candidates = {tree for tree in touched if heads[tree].head is None}
         evidence = self._rows.scopes.evidence([tree for tree in candidates if heads[tree].kind is not TreeKind.SESSION])
-        to_build = [
-            tree
-            for tree in candidates
-            if deserves_tree(
-                heads[tree].kind, *evidence.get(tree, (0, 0)), self._settings.reduce, person=tree in self._persons
-            )
-        ]
+        to_build = {tree for tree in candidates if self._deserves_tree(tree, heads[tree], evidence, tree in rebuilt)}
+        waiting = candidates - to_build - rebuilt
+        self._rows.scopes.add_members([member for member in self._members if member.tree_id in waiting])
         grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}
         changes: list[TreeChange] = []
-        whole = self._rows.scopes.members(
-            [tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION]
-        )
+        whole = self._rows.scopes.members([*(to_build & evidence.keys() - rebuilt), *rebuilt])
+        for tree, members in whole.items():
+            self._leaves[tree] |= {member[0]: leaf(tree, *member) for member in members}
         for tree in to_build:
-            leaves = list(self._leaves[tree].values()) if tree not in whole else scene_leaves(tree, whole[tree])
             k = getattr(self._settings.tree, f"{heads[tree].kind.value}_k")
+            leaves = self._leaves[tree].values()
             diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
-            noted = heads[tree].kind is TreeKind.SESSION
-            changes.append(TreeChange(diff, spans.get(tree), noted))
-        for tree in rebuilt:
-            if tree in grown:
-                self._leaves[tree] = {member[0]: leaf(tree, *member) for member in whole[tree]}
+            changes.append(TreeChange(diff, spans.get(tree), placed=tree in whole))
         loaded = self._rows.load_paths([one for tree in grown for one in self._leaves[tree].values()])
         for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
-            changes.append(TreeChange(diff, spans.get(tree), noted=tree not in rebuilt))
+            changes.append(TreeChange(diff, spans.get(tree), placed=tree in whole))
         refresh = self._settings.refresh
         self._rows.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s, list(retired))
         written = retired | {change.head.tree_id for change in changes if change.diff.inserted}
         self._rows.scopes.set_spans({tree: span for tree, span in spans.items() if tree not in written})
 
-
-def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Node]:
-    """The leaves of a tree of facts: payload, key, and start and end in microseconds of each member."""
-    return [leaf(tree, *member) for member in members]
+    def _deserves_tree(
+        self, tree: TreeId, scope: ScopeHead, evidence: Mapping[TreeId, tuple[int, frozenset[SessionId]]], placed: bool
+    ) -> bool:
+        """Whether a scope gets a tree now; ``placed`` says that the batch's facts are among its placements already."""
+        facts, sessions = evidence.get(tree, NO_EVIDENCE)
+        if not placed and scope.kind is not TreeKind.SESSION:
+            facts += len(self._leaves[tree])
+            sessions |= {self._sessions[FactId(payload)] for payload in self._leaves[tree]}
+        return deserves_tree(scope.kind, facts, len(sessions), self._settings.reduce, person=tree in self._persons)
 
 
 def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, settings: Settings) -> int:
@@ -359,14 +355,15 @@ def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, se
     start, end = from_micros(min(target.start, absorbed.start)), from_micros(max(target.end, absorbed.end))
     together = SceneSpan(target.total + absorbed.total, start, end)
     scopes.move_members(absorbed.id, target.id)
-    leaves = scene_leaves(target.id, scopes.members([target.id]).get(target.id, []))
+    leaves = [leaf(target.id, *member) for member in scopes.members([target.id]).get(target.id, [])]
     changes: list[TreeChange] = []
     if head is not None:
-        changes = [TreeChange(insert(head, rows.load_paths(leaves).get(target.id, []), leaves, _new_node), together)]
+        diff = insert(head, rows.load_paths(leaves).get(target.id, []), leaves, _new_node)
+        changes = [TreeChange(diff, together, placed=True)]
     elif len(leaves) >= settings.reduce.scene_min_facts:
         k = settings.tree.scene_k
         diff = build(tree_id=target.id, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
-        changes = [TreeChange(diff, together)]
+        changes = [TreeChange(diff, together, placed=True)]
     else:
         scopes.set_spans({target.id: together})
     refresh = settings.refresh
@@ -375,4 +372,4 @@ def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, se
     if absorbed.id in tags:
         scopes.set_tags(target.id, united_tags(tags.get(target.id), tags[absorbed.id]))
     rows.warm([target.id])
-    return len(leaves)
+    return changes[0].head.leaf_count if changes else len(leaves)

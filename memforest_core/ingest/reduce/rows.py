@@ -21,7 +21,6 @@ from memforest_core.domain.ids import (
     TenantId,
     TreeId,
     TreeKind,
-    leaf_id,
 )
 from memforest_core.domain.people import People
 from memforest_core.domain.times import micros
@@ -50,7 +49,7 @@ from memforest_core.store.rows import TenantRows, among, record_of, seconds_from
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
 from memforest_core.store.topics import ASSIGN, move_turns
-from memforest_core.store.trees import SceneSpan, head_of, lock_trees, set_spans
+from memforest_core.store.trees import MEMBERS, SceneSpan, head_of, lock_trees, set_spans
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.jobs import WorkState
 
@@ -325,15 +324,15 @@ _ADD_OCCURRENCES = sa.text("""
     """)
 
 _ADD_MEMBERS = sa.text("""
-    INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id, leaf_id)
-    SELECT :t, u.tree, u.payload, u.session, u.leaf
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:sessions AS uuid[]),
-                  CAST(:leaves AS uuid[])) AS u(tree, payload, session, leaf)
+    INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
+    SELECT :t, u.tree, u.payload, u.session
+      FROM unnest(CAST(:trees AS uuid[]), CAST(:payloads AS uuid[]), CAST(:sessions AS uuid[]))
+           AS u(tree, payload, session)
     ON CONFLICT DO NOTHING
     """)
 
 _EVIDENCE = sa.text("""
-    SELECT tree_id, count(*) AS facts, count(DISTINCT session_id) AS sessions FROM memforest.placement
+    SELECT tree_id, count(*) AS facts, array_agg(DISTINCT session_id) AS sessions FROM memforest.placement
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:ids AS uuid[])) GROUP BY tree_id
     """)
 
@@ -344,11 +343,19 @@ _MEMBERS = sa.text("""
      WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-_MOVE_MEMBERS = sa.text("""
+_MOVE_MEMBERS = sa.text(f"""
     INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
-    SELECT tenant_id, :target, payload_id, session_id FROM memforest.placement
-     WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING
-    """)
+    SELECT :t, :target, p.payload_id, o.session_id FROM {MEMBERS} p
+     CROSS JOIN LATERAL (SELECT session_id FROM memforest.occurrence
+                          WHERE tenant_id = :t AND fact_id = p.payload_id ORDER BY session_id LIMIT 1) o
+     WHERE p.tree_id = :absorbed AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t
+                                                    AND n.tree_id = :target AND n.payload_id = p.payload_id)
+    ON CONFLICT DO NOTHING
+    """)  # noqa: S608 - a constant of this package
+
+_SCENES_OF = sa.text(f"""
+    SELECT DISTINCT p.tree_id FROM {MEMBERS} p WHERE p.payload_id = ANY(CAST(:ids AS uuid[]))
+    """)  # noqa: S608 - a constant of this package
 
 
 _MATCHED = sa.text("""
@@ -357,6 +364,10 @@ _MATCHED = sa.text("""
        AND w.ordinal BETWEEN c.first_turn AND c.last_turn AND w.matched
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:cells AS uuid[]))
     """)
+
+
+NO_EVIDENCE: tuple[int, frozenset[SessionId]] = (0, frozenset())
+"""Of a scope that has nothing."""
 
 
 class ScopeRows(TenantRows):
@@ -384,9 +395,7 @@ class ScopeRows(TenantRows):
 
     def scenes_of(self, forest: ForestId, facts: Sequence[FactId], *, grown: bool = False) -> list[Scene]:
         """The scenes that have any of these facts; ``grown``: only those with trees."""
-        p = m.Placement
-        having = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts)).distinct()
-        trees = self._db.scalars(having).all() if facts else ()
+        trees = self._run(_SCENES_OF, ids=list(facts)).scalars().all() if facts else ()
         # In two statements: without fresh statistics one would be planned as a scan of all trees.
         mine = among(m.Tree.tree_id, trees)
         return self._scenes(forest, mine & m.Tree.root_id.is_not(None) if grown else mine) if trees else []
@@ -414,7 +423,7 @@ class ScopeRows(TenantRows):
                 TreeId(row.tree_id),
                 row.domain,
                 from_bytes(row.centroid),
-                row.leaf_count if row.root_id is not None else waiting.get(TreeId(row.tree_id), (0, 0))[0],
+                row.leaf_count if row.root_id is not None else waiting.get(TreeId(row.tree_id), NO_EVIDENCE)[0],
                 micros(row.time_start),
                 micros(row.time_end),
                 cold=row.cold_at is not None,
@@ -503,27 +512,25 @@ class ScopeRows(TenantRows):
         renaming = own.where(r.scope_key == sa.bindparam("key"), r.label != name).values(label=name)
         self._db.execute(renaming, [{"key": key, "name": name} for key, name in sorted(names.items())])
 
-    def add_members(self, members: Sequence[Member], growing: Collection[TreeId]) -> None:
-        """Note which scopes hold which payloads, and their leaves in the trees that are ``growing``; those of others
-        come with ``write_trees``."""
-        if not members:
-            return
-        self._run(
-            _ADD_MEMBERS,
-            trees=[member.tree_id for member in members],
-            payloads=[member.payload_id for member in members],
-            sessions=[member.session_id for member in members],
-            leaves=[leaf_id(one.tree_id, one.payload_id) if one.tree_id in growing else None for one in members],
-        )
+    def add_members(self, members: Sequence[Member]) -> None:
+        """Note which facts scopes hold that get no tree: of a tree its leaves say it."""
+        if members:
+            self._run(
+                _ADD_MEMBERS,
+                trees=[member.tree_id for member in members],
+                payloads=[member.payload_id for member in members],
+                sessions=[member.session_id for member in members],
+            )
 
-    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
-        """How many facts, from how many sessions, each of these scopes has that has members."""
+    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, frozenset[SessionId]]]:
+        """How many facts, from which sessions, are placed in each of these scopes that has any."""
         if not ids:
             return {}
-        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in self._run(_EVIDENCE, ids=list(ids))}
+        found = self._run(_EVIDENCE, ids=list(ids))
+        return {TreeId(row.tree_id): (row.facts, frozenset(map(SessionId, row.sessions))) for row in found}
 
     def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
-        """The facts of each scope: payload, leaf key, start and end in microseconds."""
+        """The facts placed in each scope that are in no leaf: payload, leaf key, start and end in microseconds."""
         if not ids:
             return {}
         found: dict[TreeId, list[tuple[PayloadId, Key, int, int]]] = defaultdict(list)
@@ -535,7 +542,8 @@ class ScopeRows(TenantRows):
         return found
 
     def move_members(self, absorbed: TreeId, target: TreeId) -> None:
-        """The members of a scope become those of the target; its tree ends with ``write_trees``."""
+        """The members of a scope are placed in the target, which has none of them yet; its tree ends, and the target's
+        takes them, with ``write_trees``."""
         self._run(_MOVE_MEMBERS, absorbed=absorbed, target=target)
         p = m.Placement
         self._db.execute(sa.delete(p).where(p.tenant_id == self._tenant, p.tree_id == absorbed))

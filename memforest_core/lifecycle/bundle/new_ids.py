@@ -17,6 +17,7 @@ from memforest_core.lifecycle.bundle.records import (
     FACT,
     NAMED,
     NODE,
+    PLACEMENT,
     SCOPE,
     SUMMARY,
     VECTOR,
@@ -232,6 +233,8 @@ class PreparedRows:
             return []
         prepared: list[Row] = []
         for row in self._new.apply(table, rows):
+            if table is PLACEMENT and row["leaf_id"] is not None:
+                continue
             if table is NODE:
                 self._node(row)
             elif table is SUMMARY and not self._with_vectors:

@@ -56,7 +56,7 @@ class Column:
     vector: bool = False
     """Its bytes are little-endian float32, as many as the embedding model has dimensions."""
     stored: str = ""
-    """What the store calls it."""
+    """What the store calls it; empty for one that it has no longer, which is read, and written as NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ def _table(
     derived: tuple[str, ...] = (),
     before: Mapping[str, str] = MappingProxyType({}),
     optional: bool = False,
+    former: tuple[Column, ...] = (),
 ) -> BundleTable:
     """A table of the store with all columns that a copy has, but for those that are not exported and ``derived``."""
     stored = stored or name
@@ -134,7 +135,7 @@ def _table(
     for column, other in before.items():
         names = [each.name for each in columns]
         columns.insert(names.index(other), columns.pop(names.index(column)))
-    return BundleTable(name, stored, tuple(columns), identity, derived, optional)
+    return BundleTable(name, stored, (*columns, *former), identity, derived, optional)
 
 
 SESSION = _table("session", identity=IdKind.SESSION)
@@ -146,7 +147,8 @@ FACT = _table("fact", identity=IdKind.FACT, derived=("text_hash",))
 OCCURRENCE = _table("occurrence")
 SCOPE = _table("scope", "tree", IdKind.SCOPE)
 NODE = _table("node", identity=IdKind.NODE)
-PLACEMENT = _table("placement")
+PLACEMENT = _table("placement", former=(Column("leaf_id", ValueKind.ID, null=True, refs=(IdKind.NODE,)),))
+"""Of a tree only bundles of versions before have placements, with their leaves, which say the same."""
 SUMMARY = _table("summary", "node_summary")
 VECTOR = _table("vector")
 VISIT = _table("visit")

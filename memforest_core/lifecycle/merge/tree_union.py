@@ -13,6 +13,7 @@ from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, 
 from memforest_core.domain.times import from_micros
 from memforest_core.ingest.reduce.records import Member
 from memforest_core.ingest.reduce.routing import continued, deserves_tree
+from memforest_core.ingest.reduce.rows import NO_EVIDENCE
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.records import Counted, ScopeCopy, SessionPlan, StoredScope, Tally
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
@@ -128,7 +129,8 @@ class Uniting:
         members = [
             Member(scope.id, successor.payload_id, session) for scope in scopes for successor, session in scope.members
         ]
-        self._rows.reduce.scopes.add_members(members, {copy.head.tree_id for copy in copies})
+        growing = {scope.id for scope in scopes if scope.copy is not None or (scope.there and scope.there.head)}
+        self._rows.reduce.scopes.add_members([member for member in members if member.tree_id not in growing])
         changes = self._grow(scopes, pairs)
         # Nodes first, then index rows, then trees, as all writers lock them.
         self._rows.trees.add_nodes([node for copy in copies for node in copy.nodes])
@@ -255,9 +257,11 @@ class Uniting:
         active = [
             scope
             for scope in scopes
+            for facts, sessions in [evidence.get(scope.id, NO_EVIDENCE)]
             if deserves_tree(
                 scope.source.kind,
-                *evidence.get(scope.id, (0, 0)),
+                facts,
+                len(sessions),
                 self._settings.reduce,
                 person=scope.source.kind is TreeKind.ENTITY and self._people.by_key(scope.key) is not None,
             )
@@ -271,7 +275,7 @@ class Uniting:
             leaves = scope.leaves if stored is None else [leaf(scope.id, *member) for member in stored]
             k = scope.there.k if scope.there is not None else scope.source.k
             diff = build(tree_id=scope.id, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
-            changes.append(TreeChange(diff))
+            changes.append(TreeChange(diff, placed=True))
         return changes
 
 

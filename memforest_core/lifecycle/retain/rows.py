@@ -31,6 +31,7 @@ from memforest_core.lifecycle.retain.records import (
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
 from memforest_core.store.topics import COOLABLE
+from memforest_core.store.trees import MEMBERS
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operation_rows import OperationRows
 
@@ -62,7 +63,7 @@ def faded_cells(forest: str, cutoff: str) -> str:
 
     def needed(by: str) -> str:
         return f"""(EXISTS (SELECT 1 FROM memforest.occurrence o
-                     JOIN memforest.placement b ON b.tenant_id = :t AND b.payload_id = o.fact_id
+                     JOIN {MEMBERS} b ON b.tenant_id = :t AND b.payload_id = o.fact_id
                      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = b.tree_id AND {COOLABLE}
                     WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND {by})
             OR EXISTS (SELECT 1 FROM memforest.turn_topic w
@@ -266,7 +267,7 @@ def _links(id_: str) -> str:
     """How many things an item is connected with: scopes that have it, where it was said, facts that it corrected, and
     others of the same state."""
     return f"""
-        (SELECT count(*) FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id = {id_})
+        (SELECT count(*) FROM {MEMBERS} p WHERE p.tenant_id = :t AND p.payload_id = {id_})
       + (SELECT count(*) FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = {id_})
       + (SELECT count(*) FROM memforest.fact y WHERE y.tenant_id = :t AND y.superseded_by = {id_})
       + (SELECT count(*) FROM (

@@ -47,8 +47,8 @@ class Check(StrEnum):
         True,
     )
     TREE_COUNTERS = "tree_counters", "tree", "trees know their leaves, members and height", True
-    PLACEMENTS = "placements", "placement", "every placement of an active tree has its leaf"
-    LEAVES = "leaves", "node", "every leaf has its placement and its payload, under the payload's key and interval"
+    PLACEMENTS = "placements", "placement", "no scope with a tree has a placement"
+    LEAVES = "leaves", "node", "every leaf has its payload, under the payload's key and interval"
     PLACED_CELLS = "placed_cells", "cell", "every placed cell has its leaf in its session's tree"
     CHANGES = "changes", "fact", "a corrected fact has its successor"
     SESSION_WINDOWS = (

@@ -54,7 +54,7 @@ _CHECK = sa.text("""
            SELECT NOT EXISTS (SELECT 1 FROM memforest.cell c
                                WHERE c.tenant_id = :t AND c.session_id = s.session_id
                                  AND NOT (c.placed OR c.state = 'dead'))
-              AND NOT EXISTS (SELECT 1 FROM memforest.placement p
+              AND NOT EXISTS (SELECT 1 FROM memforest.node p
                                 JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
                                WHERE p.tenant_id = :t AND r.due_at IS NOT NULL AND p.payload_id IN (
                                      SELECT o.fact_id FROM memforest.cell c

@@ -15,6 +15,7 @@ from memforest_core.recall.states import KnownChain, SourceTurn
 from memforest_core.store.owners import ForestRef, find_forest, speakers_of
 from memforest_core.store.packs import PACKED, Texts
 from memforest_core.store.statements import from_document
+from memforest_core.store.trees import MEMBERS
 
 _STATES = """
     SELECT f.fact_id, f.subject_key, f.attribute, f.statement, f.key_time, f.key_ordinal, f.key_item, f.created_at,
@@ -41,8 +42,8 @@ OF_ATTRIBUTES = sa.text(f"""
 # LIMIT 1 makes the lookup of each fact an index probe, whatever the planner takes the placements for.
 OF_TREES = sa.text(f"""
     {_STATES}
-      FROM (SELECT DISTINCT payload_id FROM memforest.placement
-             WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))) p
+      FROM (SELECT DISTINCT payload_id FROM {MEMBERS} p
+             WHERE tree_id = ANY(CAST(:trees AS uuid[]))) p
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.fact WHERE tenant_id = :t AND fact_id = p.payload_id LIMIT 1) f
      {_LATEST_FIRST}

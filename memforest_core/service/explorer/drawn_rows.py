@@ -14,6 +14,7 @@ from memforest_core.observe.reading.rows import ReadingRows
 from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS
 from memforest_core.store import tables as m
 from memforest_core.store.rows import among, record_of
+from memforest_core.store.trees import MEMBERS
 
 CHIPS = 8
 """Values of a column that can be chosen by a click."""
@@ -28,20 +29,20 @@ SMALL_TALK = sa.and_(
 """A fact that names no state, nobody and nothing, no day, no number and no topic, and was not pinned or corrected."""
 Condition = sa.ColumnElement[bool]
 
-_LINKS = sa.text("""
+_LINKS = sa.text(f"""
     WITH recent AS (
         SELECT fact_id, coalesce(time_start, mentioned_at) AS at FROM memforest.fact
          WHERE tenant_id = :t AND forest_id = :f AND superseded_by IS NULL ORDER BY seq DESC LIMIT :searched
     ), placed AS (
         SELECT p.tree_id, x.fact_id, x.at
-          FROM recent x JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = x.fact_id
+          FROM recent x JOIN {MEMBERS} p ON p.tenant_id = :t AND p.payload_id = x.fact_id
           JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
          WHERE r.kind = 'entity' AND r.state <> 'merged'
     )
     SELECT a.tree_id AS one, b.tree_id AS other, a.fact_id AS fact, a.at
       FROM placed a JOIN placed b ON b.fact_id = a.fact_id AND b.tree_id > a.tree_id
      ORDER BY a.at DESC, a.fact_id, a.tree_id, b.tree_id LIMIT :most
-    """)
+    """)  # noqa: S608 - a constant of this package
 
 
 @dataclass(frozen=True, slots=True)

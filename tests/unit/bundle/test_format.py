@@ -34,4 +34,4 @@ def test_the_format_changes_only_with_its_number() -> None:
 
 def test_each_column_says_what_the_store_calls_it() -> None:
     renamed = {(t.name, c.name, c.stored) for t in TABLES for c in t.columns if c.name != c.stored}
-    assert renamed == {("cell", "retry", "retry_at"), ("summary", "redo", "redo_at")}
+    assert renamed == {("cell", "retry", "retry_at"), ("summary", "redo", "redo_at"), ("placement", "leaf_id", "")}

@@ -72,6 +72,8 @@ def reading(table: BundleTable, tenant: TenantId, forest: ForestId, model: str |
         sa.null()
         if table is SUMMARY and column.vector and model is None
         else _read(stored.c[column.stored], table, column)
+        if column.stored
+        else sa.null()
         for column in table.columns
     ]
     if table is TURN:
@@ -156,7 +158,8 @@ def written(table: BundleTable, forest: ForestId, model: str, rows: Sequence[Row
     new: dict[str, list[Any]] = {name: [value] * len(rows) for name, value in fixed.items() if name in stored.c}
     given = map(list, zip(*rows, strict=True))
     new |= dict(zip([*(column.stored for column in table.columns), *table.derived], given, strict=True))
-    for column in table.columns:
+    new.pop("", None)
+    for column in filter(lambda each: each.stored, table.columns):
         values = new[column.stored]
         if column.name != column.stored:
             new[column.stored] = [FOREVER if each else None for each in values]

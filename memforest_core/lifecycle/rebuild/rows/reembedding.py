@@ -28,7 +28,7 @@ from memforest_core.store.engine import transaction
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.rows import FIRST
 from memforest_core.store.statements import from_document
-from memforest_core.store.trees import set_centroids
+from memforest_core.store.trees import MEMBERS, set_centroids
 from memforest_core.store.vectors import Key, VectorRows, pooled_half, to_half
 
 # A candidate is compared by its sentence, and in routing by that with its origin and scene.
@@ -56,7 +56,7 @@ _COUNTS = sa.text("""
     """)
 
 # For each fact of a scene first the candidate that most likely worded it, by whose routing vector it went there.
-_MEMBERS = sa.text("""
+_MEMBERS = sa.text(f"""
     WITH scenes AS (
         SELECT tree_id, forest_id FROM memforest.tree
          WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
@@ -64,12 +64,12 @@ _MEMBERS = sa.text("""
          ORDER BY tree_id LIMIT :n)
     SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
       FROM scenes r
-      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
+      LEFT JOIN {MEMBERS} p ON p.tenant_id = :t AND p.tree_id = r.tree_id
       LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
       LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
       LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
      ORDER BY r.tree_id, p.payload_id, k.text_hash <> f.text_hash, o.cell_id, o.item DESC
-    """)
+    """)  # noqa: S608 - a constant of this package
 
 _WORKERS = sa.text(
     "SELECT name FROM memforest.worker WHERE heartbeat_at > clock_timestamp() - make_interval(secs => :s) ORDER BY name"

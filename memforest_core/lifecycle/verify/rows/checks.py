@@ -7,7 +7,7 @@ from __future__ import annotations
 from memforest_core.lifecycle.verify.records import Check
 from memforest_core.store.copying import words_left
 from memforest_core.store.trees import LOWEST as LOWEST_KEY
-from memforest_core.store.trees import micros
+from memforest_core.store.trees import MEMBERS, micros
 from memforest_core.store.vectors import UNUSED
 
 # Parameters: t (tenant), f (forests of the snapshot).
@@ -180,8 +180,7 @@ VIOLATIONS = {
         codes(
             no_occurrence="NOT EXISTS (SELECT 1 FROM memforest.occurrence o"
             " WHERE o.tenant_id = :t AND o.fact_id = x.fact_id)",
-            no_scope="NOT EXISTS (SELECT 1 FROM memforest.placement p"
-            " WHERE p.tenant_id = :t AND p.payload_id = x.fact_id)",
+            no_scope=f"NOT EXISTS (SELECT 1 FROM {MEMBERS} p WHERE p.payload_id = x.fact_id)",
         )
     } AND {FACTS}""",
     Check.TREE_HEADS: f"""
@@ -242,40 +241,23 @@ VIOLATIONS = {
     }""",
     Check.TREE_COUNTERS: f"""
     SELECT r.tree_id AS id, broken.what FROM memforest.tree r
-     CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE n.level = 0) AS leaves, coalesce(max(n.level), 0) AS height
+     CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE n.level = 0) AS leaves, coalesce(max(n.level), 0) AS height,
+                                count(DISTINCT n.payload_id) AS members
                            FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id) n
-     CROSS JOIN LATERAL (SELECT count(*) AS members FROM memforest.placement p
-                          WHERE p.tenant_id = :t AND p.tree_id = r.tree_id) p
-    {
-        codes(
-            leaf_count="r.leaf_count <> n.leaves",
-            height="r.height <> n.height",
-            members="r.state = 'active' AND p.members <> n.leaves",
-        )
-    } AND {TREES}""",
+    {codes(leaf_count="r.leaf_count <> n.leaves", height="r.height <> n.height", members="n.members <> n.leaves")} AND {
+        TREES
+    }""",
     Check.PLACEMENTS: f"""
-    SELECT p.payload_id AS id, broken.what FROM memforest.tree r
+    SELECT p.payload_id AS id, 'unexpected' AS what FROM memforest.tree r
       JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
-      LEFT JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = p.leaf_id
-    {
-        codes(
-            no_leaf="r.state = 'active' AND n.node_id IS NULL",
-            unexpected="r.state = 'merged' OR (r.state <> 'active' AND p.leaf_id IS NOT NULL)",
-            other_tree="n.tree_id <> p.tree_id",
-            other_payload="n.node_id IS NOT NULL AND n.payload_id IS DISTINCT FROM p.payload_id",
-            not_a_leaf="n.level <> 0",
-        )
-    } AND {TREES}""",
+     WHERE {TREES} AND r.state <> 'candidate'""",
     Check.LEAVES: f"""
     SELECT n.node_id AS id, broken.what FROM memforest.tree r
       JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id AND n.level = 0
-      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = n.tree_id AND p.payload_id = n.payload_id
       LEFT JOIN memforest.cell c ON r.kind = 'session' AND c.tenant_id = :t AND c.cell_id = n.payload_id
       LEFT JOIN memforest.fact x ON r.kind <> 'session' AND x.tenant_id = :t AND x.fact_id = n.payload_id
     {
         codes(
-            no_placement="p.payload_id IS NULL",
-            placed_elsewhere="p.payload_id IS NOT NULL AND p.leaf_id IS DISTINCT FROM n.node_id",
             no_payload="c.cell_id IS NULL AND x.fact_id IS NULL",
             other_session="c.session_id <> r.session_id",
             other_forest="coalesce(c.forest_id, x.forest_id) <> r.forest_id",
@@ -292,8 +274,8 @@ VIOLATIONS = {
     SELECT c.cell_id AS id, 'no_leaf' AS what FROM memforest.cell c
       LEFT JOIN memforest.tree r ON r.tenant_id = :t AND r.forest_id = c.forest_id AND r.kind = 'session'
             AND r.scope_key = CAST(c.session_id AS text)
-      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id AND p.payload_id = c.cell_id
-     WHERE {CELLS} AND c.placed AND p.leaf_id IS NULL""",
+      LEFT JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id AND n.payload_id = c.cell_id
+     WHERE {CELLS} AND c.placed AND n.node_id IS NULL""",
     # The words of a correction are placed by the reducer, some time after the old ones were superseded.
     Check.CHANGES: f"""
     SELECT x.fact_id AS id, 'no_successor' AS what FROM memforest.fact x
