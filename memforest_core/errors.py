@@ -11,7 +11,8 @@
     ├── RetryableError              the same work can succeed later; carries ``retry_after`` seconds or None
     │   ├── StoreUnavailable        Postgres
     │   │   ├── StoreRefused        it runs, but refuses the password, the role, the database or the machine
-    │   │   └── StoreContended      a deadlock, a serialization failure, a lock timeout: repeated within the library
+    │   │   ├── StoreContended      a deadlock, a serialization failure, a lock timeout: repeated within the library
+    │   │   └── TenantMoved         another database has the tenant's rows, or is getting them
     │   ├── ForestChanged           the owner's memory was replaced at this moment: ask again
     │   ├── BrokerUnavailable       Redis
     │   ├── IndexUnavailable        the vector store
@@ -132,6 +133,10 @@ class StoreContended(StoreUnavailable, code="store_contended"):
     def __init__(self, state: str) -> None:
         super().__init__(f"Postgres aborted the transaction, which may be retried ({state}).")
         self.state = state
+
+
+class TenantMoved(StoreUnavailable, code="tenant_moved"):
+    """The tenant's rows are in another database, or on their way there: ask there, or again in some seconds."""
 
 
 class ForestChanged(RetryableError, code="forest_changed"):

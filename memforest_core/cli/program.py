@@ -29,6 +29,7 @@ from memforest_core.lifecycle.bundle import cli as bundle
 from memforest_core.lifecycle.correct import cli as correct
 from memforest_core.lifecycle.erase.cli import forget, vacuum
 from memforest_core.lifecycle.merge.cli import merge
+from memforest_core.lifecycle.move.cli import move
 from memforest_core.lifecycle.rebuild.cli import rematerialize
 from memforest_core.lifecycle.retain import cli as policy
 from memforest_core.lifecycle.verify.cli import verify
@@ -58,6 +59,7 @@ app = typer.Typer(
 use_opener(ProgramOpener())
 
 db.app.command()(vacuum)
+tenants.app.command()(move)
 COMMANDS: tuple[Any, ...] = (
     *(demo, up, config, doctor, worker, worker_health, flower, profile_run),
     *(*calendar.COMMANDS, *chat_context.COMMANDS, *window.COMMANDS, *profile.COMMANDS, *topics.COMMANDS),

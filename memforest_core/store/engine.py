@@ -25,7 +25,7 @@ from sqlalchemy import event, exc
 
 from memforest_core.domain.forks import abandon, in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
+from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable, TenantMoved
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.deadlines import is_patient, seconds_left
 from memforest_core.store.refusals import OWNER, SERVICE, refusal
@@ -118,6 +118,10 @@ STATEMENT_TIMEOUT = "57014"
 INSUFFICIENT_PRIVILEGE = "42501"
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
+MOVED = "MF001"
+"""Of ``memforest.refuse_moved``."""
+MOVED_S = 5.0
+"""When to try again what a move refused: what changes last is copied in some seconds."""
 CONTENDED = {SERIALIZATION_FAILURE, DEADLOCK, LOCK_TIMEOUT}
 TRANSIENT = {*CONTENDED, STATEMENT_TIMEOUT}
 
@@ -139,7 +143,11 @@ SLOWEST_END_S: Final = 5.0
 """Seconds after a statement's timeout within which Postgres has said so."""
 KEEPALIVES: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
-_BIND_TENANT = sa.text("SELECT set_config('memforest.tenant', :tenant, true)")
+UNLESS_MOVED = """(SELECT memforest.refuse_moved(place, move_id) FROM memforest.moved_tenant
+             WHERE tenant = {} AND place IS NOT NULL)"""
+"""Refuses a transaction of one whose rows another database has or gets."""
+
+_BIND_TENANT = sa.text(f"SELECT set_config('memforest.tenant', :tenant, true), {UNLESS_MOVED.format(':tenant')}")
 
 # One statement, and for the transaction only: a pooler passes no start options on, and gives the next transaction
 # another session. Months and days are cut in UTC; compiling plans costs more than it saves here. After rows that were
@@ -156,6 +164,7 @@ _BEGIN = """
            CASE WHEN current_setting('server_version_num')::int >= 170000
                 THEN set_config('transaction_timeout', '300000', true) END
     """
+_BEGIN_TENANT = f"{_BEGIN.rstrip()}, {UNLESS_MOVED.format('%(tenant)s')}"
 _UNHURRIED = sa.text("""
     SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true),
            CASE WHEN current_setting('server_version_num')::int >= 170000
@@ -294,7 +303,8 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
         connection.execute(_BIND_TENANT, {"tenant": tenant})
     else:
         limit_answers(connection.engine, _driven(connection))
-        connection.exec_driver_sql(_BEGIN, {"tenant": tenant, **limits})
+        # Without a tenant it may be a database without tables.
+        connection.exec_driver_sql(_BEGIN_TENANT if tenant else _BEGIN, {"tenant": tenant, **limits})
 
 
 def limit_answers(engine: sa.Engine, connection: Answering) -> None:
@@ -397,6 +407,8 @@ def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[N
             ) from None
         raise InvariantViolated(f"Postgres refused a statement ({state}).") from None
     except exc.DBAPIError as error:
+        if isinstance(error.orig, psycopg.Error) and error.orig.sqlstate == MOVED:
+            raise TenantMoved(error.orig.diag.message_primary or "", retry_after=MOVED_S) from None
         raise InvariantViolated(f"Postgres refused a write ({_where(error)}).") from None
 
 

@@ -18,6 +18,7 @@ from sqlalchemy import exc
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import (
     SHIFTED,
+    UNLESS_MOVED,
     Answering,
     limit_answers,
     statement_timeout,
@@ -135,9 +136,9 @@ def _as_sqlalchemy(error: psycopg.Error, *, lost: bool) -> exc.DBAPIError:
 _PIPELINES = "memforest_pipelines"
 
 # What of store/engine.py's settings concerns reads: they take no locks, and nothing waits between them.
-_SETTINGS = """
+_SETTINGS = f"""
     SELECT set_config('memforest.tenant', :tenant, true), set_config('statement_timeout', :most, true),
-           set_config('timezone', 'UTC', true), set_config('jit', 'off', true)
+           set_config('timezone', 'UTC', true), set_config('jit', 'off', true), {UNLESS_MOVED.format(":tenant")}
     """
 # A plan that was made while a table was small must not read all of it once it has grown.
 _SETTINGS_BY_IDS = f"""{_SETTINGS.rstrip()},

@@ -101,11 +101,12 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
 
 
 @contextmanager
-def opened_owner(settings: DatabaseSettings) -> Iterator[sa.Engine]:
-    """An engine that connects as the owner of the schema. Raises StoreUnavailable naming the variable to change."""
-    engine = open_engine(settings, (settings.migration_url or settings.url).get_secret_value())
+def opened_owner(settings: DatabaseSettings, address: str | None = None) -> Iterator[sa.Engine]:
+    """An engine that connects as the owner of the schema, of another database by its ``address``. Raises
+    StoreUnavailable naming what to change."""
+    engine = open_engine(settings, address or (settings.migration_url or settings.url).get_secret_value())
     try:
-        with store_errors(variable=_owner_variable(settings)), engine.connect():
+        with store_errors(variable="the address" if address else _owner_variable(settings)), engine.connect():
             pass
         yield engine
     finally:

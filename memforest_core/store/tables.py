@@ -143,6 +143,16 @@ class TenantRole(Base, table="tenant_role"):
     granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
+class MovedTenant(Base, table="moved_tenant"):
+    """A tenant that another database has or is getting: its transactions are refused here, with the ``place``."""
+
+    tenant: Mapped[Code] = mapped_column(primary_key=True)
+    place: Mapped[Code | None]
+    """None where a move has brought it."""
+    move_id: Mapped[UUID | None]
+    """The move that has not ended here, or that brought it."""
+
+
 class ApiKey(OfTenant, Base, table="api_key"):
     """A key with which programs reach the tenant over HTTP; the secret itself is not stored."""
 

@@ -536,6 +536,7 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
         "next_waiting",
         "operation_rule",
         "packed",
+        "refuse_moved",
         "tenants",
         "waiting",
         "waits_for",

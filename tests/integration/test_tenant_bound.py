@@ -16,7 +16,7 @@ from memforest_core.store.tables import Base
 from tests.harness.sayings import said
 from tests.harness.stack import SERVICE_ROLE, Stack
 
-SHARED = {"collection", "migration", "tenant_role", "worker"}
+SHARED = {"collection", "migration", "moved_tenant", "tenant_role", "worker"}
 """Tables without a tenant: small, and the same for all."""
 
 

@@ -49,7 +49,10 @@ _IDENTITIES = sa.text("""
     SELECT c.relname AS name, a.attname AS attribute FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
      WHERE c.relnamespace = 'memforest'::regnamespace AND a.attidentity <> '' AND NOT a.attisdropped
     """)
-_GO_ON = sa.text("SELECT setval(pg_get_serial_sequence(:table, :attribute), :highest)")
+_GO_ON = sa.text("""
+    SELECT setval(s.name, greatest(nextval(s.name), :highest))
+      FROM (SELECT CAST(pg_get_serial_sequence(:table, :attribute) AS regclass) AS name) s
+    """)
 
 
 def saved_tables() -> list[tuple[str, tuple[str, ...]]]:
@@ -91,7 +94,7 @@ class Snapshot:
     def read(self, name: str, columns: Sequence[str]) -> Iterator[Block]:
         """A table's rows in Postgres' binary format."""
         statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)").format(_names(columns), _table(name))
-        with _copying(), _cursor(self._connection).copy(statement) as copy:
+        with copying(), cursor_of(self._connection).copy(statement) as copy:
             yield from copy
 
     def erasures(self) -> list[RequestedErasure]:
@@ -132,8 +135,8 @@ class Loading:
         if name in MADE_AT_START:
             self._run(sql.SQL("DELETE FROM {}"), name)
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(_table(name), _names(columns))
-        with _copying():
-            cursor = _cursor(self._connection)
+        with copying():
+            cursor = cursor_of(self._connection)
             with cursor.copy(statement) as copy:
                 for block in blocks:
                     copy.write(block)
@@ -142,7 +145,7 @@ class Loading:
         return cursor.rowcount
 
     def go_on_counting(self) -> None:
-        """Let identity columns go on after the highest number that was loaded."""
+        """Let identity columns go on after the highest number that was loaded, and never go back."""
         for name, attribute in self._connection.execute(_IDENTITIES).all():
             column: sa.ColumnClause[int] = sa.column(attribute)
             highest = self._connection.scalar(sa.select(sa.func.max(column)).select_from(_any(name)))
@@ -153,11 +156,11 @@ class Loading:
     def note(self, note: str) -> None:
         """Note on the schema which backup it was loaded from, until the restore is done."""
         statement = sql.SQL("COMMENT ON SCHEMA memforest IS {}").format(sql.Literal(note))
-        _cursor(self._connection).execute(statement)
+        cursor_of(self._connection).execute(statement)
 
     def _run(self, statement: sql.SQL, name: str) -> None:
-        with _copying():
-            _cursor(self._connection).execute(statement.format(_table(name)))
+        with copying():
+            cursor_of(self._connection).execute(statement.format(_table(name)))
 
 
 def found_state(engine: sa.Engine) -> tuple[str | None, str | None]:
@@ -174,7 +177,8 @@ def clear_note(engine: sa.Engine) -> None:
         connection.execute(sa.text("COMMENT ON SCHEMA memforest IS NULL"))
 
 
-def _cursor(connection: sa.Connection) -> psycopg.Cursor[tuple[object, ...]]:
+def cursor_of(connection: sa.Connection) -> psycopg.Cursor[tuple[object, ...]]:
+    """The driver's own cursor in the transaction of a connection."""
     driver = cast("psycopg.Connection[tuple[object, ...]]", connection.connection.driver_connection)
     return driver.cursor()
 
@@ -192,7 +196,7 @@ def _names(columns: Sequence[str]) -> sql.Composable:
 
 
 @contextmanager
-def _copying() -> Iterator[None]:
+def copying() -> Iterator[None]:
     """Driver errors as ours: they may quote a row."""
     try:
         yield

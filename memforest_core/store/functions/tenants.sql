@@ -12,7 +12,8 @@ BEGIN
     PERFORM set_config('memforest.across', 'on', true);
     RETURN QUERY SELECT * FROM (
 --
-    SELECT t.tenant_id FROM tenant t ORDER BY 1
+    SELECT t.tenant_id FROM tenant t
+     WHERE NOT EXISTS (SELECT 1 FROM moved_tenant o WHERE o.tenant = t.tenant_id AND o.place IS NOT NULL) ORDER BY 1
 --
     ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
     PERFORM set_config('memforest.across', '', true);

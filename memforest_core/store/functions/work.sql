@@ -115,7 +115,8 @@ BEGIN
     GROUP BY t.tenant_id, w.lane
     ORDER BY w.lane, random()
 --
-    ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
+    ) found WHERE (own IS NULL OR found.tenant_id = ANY(own)) AND NOT EXISTS (
+        SELECT 1 FROM moved_tenant o WHERE o.tenant = found.tenant_id AND o.place IS NOT NULL);
     PERFORM set_config('memforest.across', '', true);
 END $$;
 REVOKE ALL ON FUNCTION memforest.waiting(text) FROM PUBLIC;
@@ -156,7 +157,8 @@ BEGIN
                           WHERE c.state = 'ready' AND c.ordinal = c.window_ordinal AND c.tenant_id > reached)
                 END;
                 EXIT WHEN reached IS NULL OR (wrapped AND reached > after);
-                CONTINUE WHEN reached = ANY(named) OR NOT (own IS NULL OR reached = ANY(own));
+                CONTINUE WHEN reached = ANY(named) OR NOT (own IS NULL OR reached = ANY(own))
+                    OR EXISTS (SELECT 1 FROM moved_tenant o WHERE o.tenant = reached AND o.place IS NOT NULL);
                 due := CASE
                     WHEN wanted = 'refresh' THEN
                         (SELECT 0::smallint FROM tree r
@@ -213,7 +215,8 @@ BEGIN
     SELECT d.tenant_id FROM webhook_delivery d WHERE d.state = 'running'
        AND (d.lease_until <= clock_timestamp() OR d.worker_id NOT IN (SELECT worker_id FROM alive))
 --
-    ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
+    ) found WHERE (own IS NULL OR found.tenant_id = ANY(own)) AND NOT EXISTS (
+        SELECT 1 FROM moved_tenant o WHERE o.tenant = found.tenant_id AND o.place IS NOT NULL);
     PERFORM set_config('memforest.across', '', true);
 END $$;
 REVOKE ALL ON FUNCTION memforest.lost(interval) FROM PUBLIC;

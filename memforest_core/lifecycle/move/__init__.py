@@ -1,0 +1,1 @@
+"""Moving a tenant to another database while it is used."""

@@ -1,0 +1,156 @@
+"""A tenant moves to another database while it is written to: nothing is lost or doubled, however often the mover dies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from memforest_core.cli.program import app
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import InvalidInput, MemForestError, NotFound, StoreUnavailable, TenantMoved
+from memforest_core.lifecycle.move import cli
+from memforest_core.lifecycle.move.rows import forget, move
+from memforest_core.models.calls import Embedder
+from memforest_core.work.jobs import WorkKind
+from tests.harness.kill_mover import killed
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
+
+OWNERS = ("ann", "ben", "cleo")
+QUESTION = "Where did Bob move?"
+KILLED_AT = (
+    ("CREATE TEMP TABLE", 20),  # while everything is copied
+    ("pg_prepared_xacts", 1),  # just refused
+    ("SET state = 'ready', indexed_version = 0", 1),  # copied, not committed
+    ("SELECT memforest.index_row.forest_id", 1),  # committed there
+    ("DELETE FROM memforest.fact", 4),  # while rows are deleted here
+)
+LEFT = ("audit", "worker", "collection", "migration", "schema_version")
+"""What has rows of no tenant, and the audit."""
+STORED = """
+    SELECT f.owner, s.external_id, count(*) FROM memforest.turn t JOIN memforest.session s USING (tenant_id, session_id)
+      JOIN memforest.forest f USING (tenant_id, forest_id) GROUP BY 1, 2
+    """
+
+
+@pytest.fixture
+def other(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
+    with stack(servers, tmp_path / "other", embedder=embedder) as running:
+        yield running
+
+
+def _address(running: Stack) -> str:
+    assert running.settings.database.migration_url is not None
+    return running.settings.database.migration_url.get_secret_value()
+
+
+def _found(running: Stack) -> list[str]:
+    return [each.text for each in running.memory.recall("ann", QUESTION).evidence]
+
+
+def _moved(source: Stack, target: Stack) -> tuple[int, float]:
+    return move(source.settings.database, _address(target), source.tenant, source.services.index)
+
+
+def _tell(running: Stack) -> None:
+    for owner in OWNERS:
+        running.memory.enqueue(owner, "first", said("I moved to Lisbon in May.", "My cat is called Plum."))
+    running.drive()
+
+
+def _ran(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["tenants", "move", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_rested_tenant_arrives_whole_and_leaves_only_where_it_went(
+    pipeline: Stack, other: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tell(pipeline)
+    rows, found = pipeline.counts(), _found(pipeline)
+    copied, _ = _moved(pipeline, other)
+    assert copied == sum(rows[name] for name in rows if name not in LEFT)
+    other.drive()
+    assert _found(other) == found != []
+    other.assert_verified()
+    assert pipeline.services.index.count(pipeline.tenant) == 0
+    assert {name for name, left in pipeline.counts().items() if left} <= {*LEFT, "schema_version", "moved_tenant"}
+    with pytest.raises(TenantMoved, match=r"was moved to .*: use it there"):
+        _found(pipeline)
+    with pytest.raises(TenantMoved):
+        pipeline.memory.enqueue("ann", "again", said("One more."))
+    with pytest.raises(InvalidInput, match="was moved"):
+        _moved(pipeline, other)
+    # New rows get higher numbers than those that came; then all of it goes back.
+    other.memory.enqueue("ann", "after", said("I sold my car."))
+    other.drive()
+    other.assert_verified()
+    monkeypatch.setattr(cli, "opened_memory", lambda _: nullcontext(other.memory))
+    monkeypatch.setattr("memforest_core.settings.load_settings", lambda: pipeline.settings)
+    assert "Nothing of" in _ran(pipeline.tenant, "--forget")
+    assert "compared" in _ran(pipeline.tenant, "--to", _address(pipeline))
+    assert pipeline.counts()["session"] == len(OWNERS) + 1
+    pipeline.drive()
+    pipeline.assert_verified()
+
+
+@pytest.mark.timeout(400)
+def test_a_mover_that_is_killed_at_each_step_under_writes_loses_and_doubles_nothing(
+    pipeline: Stack, other: Stack
+) -> None:
+    _tell(pipeline)
+    accepted = {(owner, "first"): 2 for owner in OWNERS}
+    refused, stop = [0], threading.Event()
+
+    def write() -> None:
+        while not stop.wait(0.05):
+            owner, session = OWNERS[len(accepted) % 3], f"s{len(accepted)}"
+            try:
+                pipeline.memory.enqueue(owner, session, said(f"I bought lamp number {len(accepted)}.", "It is green."))
+                accepted[owner, session] = 2
+                pipeline.runtime.extract()
+                pipeline.runtime.reduce()
+            except StoreUnavailable:
+                refused[0] += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for words, count in KILLED_AT:
+            assert killed(pipeline.settings.database, _address(other), pipeline.tenant, words, count), words
+        _moved(pipeline, other)
+    finally:
+        stop.set()
+        writer.join()
+    assert len(accepted) > len(OWNERS) and refused[0]
+    assert not pipeline.services.jobs.waiting(WorkKind.EXTRACT)
+    other.drive()
+    other.assert_verified()
+    assert {(owner, session): turns for owner, session, turns in other.rows(STORED)} == accepted
+
+
+def test_what_cannot_move_is_refused_in_a_sentence(pipeline: Stack, other: Stack) -> None:
+    pipeline.memory.enqueue("ann", "s", said("I moved to Lisbon in May."))
+    here, index = pipeline.settings.database, pipeline.services.index
+
+    def refused(kind: type[MemForestError], sentence: str, to: str, tenant: str = pipeline.tenant) -> None:
+        with pytest.raises(kind, match=sentence):
+            move(here, to, TenantId(tenant), index)
+
+    refused(InvalidInput, "one database", _address(pipeline))
+    refused(NotFound, "no tenant", _address(other), "nobody")
+    refused(InvalidInput, "postgresql://OWNER@HOST", "nonsense")
+    refused(StoreUnavailable, "check the address", "postgresql://nobody@127.0.0.1:1/none")
+    other.memory.enqueue("ben", "s", said("I have a dog."))
+    refused(InvalidInput, "has a tenant of this name", _address(other))
+    with pytest.raises(InvalidInput, match="not moved from here"):
+        forget(here, pipeline.tenant)
+    pipeline.drive()
+    pipeline.assert_verified()
