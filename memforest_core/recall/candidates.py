@@ -14,6 +14,7 @@ from memforest_core.domain.text import terms
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.browse import Browsed
 from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.passages import NEAR
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import (
     CellRef,
@@ -123,22 +124,29 @@ class Scope:
 
 
 def read_candidates(
-    rows: RecallRows, scope: Scope, request: Request, cells: Iterable[UUID], said: Sequence[Said], *, sentences: bool
+    rows: RecallRows,
+    scope: Scope,
+    request: Request,
+    cells: Iterable[UUID],
+    said: Sequence[Said],
+    topics: Sequence[UUID] = (),
+    *,
+    sentences: bool,
 ) -> Candidates:
-    """Read the cells, those in which facts are ``said``, all their facts, and the roots of their sessions' trees."""
+    """Read the cells, those in which facts are ``said``, those shortly behind the ``topics``, all facts of the first
+    two, and the roots of their sessions' trees."""
     bounds = scope.bounds
     wanted = list(dict.fromkeys([*cells, *(cell for _, cell in said)]))
     # Of few cells one wait for all.
     few = wanted if scope.tokens_of and len(wanted) <= MOST_TOKENS and not request.owners else []
     (known, heads_of_turns), occurrences, tokens = rows.together(
-        rows.cells(scope.forest.id, wanted),
+        rows.cells(scope.forest.id, wanted, topics, NEAR),
         rows.links_of_cells(wanted, bounds.said_until),
         rows.tokens(scope.forest.id, scope.tokens_of, few),
     )
     scope.tokens = tokens if few else None
     found: dict[UUID, CellRef] = {cell.id: cell for cell in known}
-    if len(found) < len(wanted):
-        occurrences = [link for link in occurrences if link.cell_id in found]
+    occurrences = [link for link in occurrences if link.cell_id in found]
     links = [link for link in occurrences if link.superseded_by is None]
     timed = bounds.between != ALWAYS or bounds.about != ALWAYS
     heads = rows.fact_heads(list(dict.fromkeys(link.fact_id for link in links))) if sentences or timed else []

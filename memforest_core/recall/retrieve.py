@@ -21,6 +21,7 @@ from memforest_core.domain.question_time import named_period
 from memforest_core.domain.scoring import coverage, fused
 from memforest_core.domain.temporal_question import Order, answering_terms, order_of
 from memforest_core.domain.text import terms
+from memforest_core.domain.value_kinds import kind_of
 from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.browse import browse
@@ -40,6 +41,8 @@ FlatHits = Mapping[PointKind, frozenset[UUID]]
 """What the flat search found of each kind, in no order; of nodes roots."""
 ROOTS = 10
 """Roots of trees that vectors bring (paper 4.3)."""
+TOPICS = 8
+"""Cells whose passages may have a value of the kind that a question wants."""
 CELLS_PER_ITEM = 8
 """Cells that are read for each piece of evidence that is wanted, or ranked again: the best by what the search says of
 them."""
@@ -306,6 +309,9 @@ class Retriever:
         facts = scope.browsed.facts | sure | scope.near.keys() | scope.outside_facts.keys()
         unread = [FactId(fact) for fact in facts if fact not in hits[_FACT]]
         said = [*said, *rows.one(rows.cells_of_facts(unread, OCCURRENCES_PER_FACT, bounds.said_until))]
+        scores, weights = (scope.search.cells, scope.search.facts), self.settings.weights
+        wants_value = weights["series"] > 0 and kind_of(request.question.text) is not None
+        topics = shortlist(TOPICS, cells, said, scores, weights, ()) if wants_value else []
         limited = bounds.limited or request.filters_after or bounds.between != ALWAYS or bounds.about != ALWAYS
         ordered = order_of(request.question.text).order is not Order.NONE
         if not (limited or ordered or scope.near or scope.browsed.positions):
@@ -314,9 +320,8 @@ class Retriever:
             most = CELLS_PER_ITEM * wanted
             if len({*cells, *(cell for _, cell in said)}) > most:
                 always = {*scope.outside_cells, *scope.outside_facts, *sure}
-                scores = (scope.search.cells, scope.search.facts)
-                cells, said = shortlist(most, cells, said, scores, self.settings.weights, always), []
-        return read_candidates(rows, scope, request, cells, said, sentences=not self.pointers)
+                cells, said = shortlist(most, cells, said, scores, weights, always), []
+        return read_candidates(rows, scope, request, cells, said, topics, sentences=not self.pointers)
 
 
 # Python finds a member of an enumeration ten times slower than a name of the module.

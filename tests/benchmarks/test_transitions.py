@@ -83,12 +83,12 @@ def test_transition_questions_have_their_evidence_within_the_first_five(requeste
     topics = Counter(one.topic for one in requested[TRANSITIONS])
     assert len(requested[TRANSITIONS]) >= 60
     assert set(topics) == {"residence", "job", "pet", "weight", "project"}
-    assert sum(one.found for one in requested[TRANSITIONS]) >= 63
-    assert sum(1 in one.ranks for one in requested[TRANSITIONS]) >= 46
+    assert sum(one.found for one in requested[TRANSITIONS]) >= 64
+    assert sum(1 in one.ranks for one in requested[TRANSITIONS]) >= 48
 
 
 def test_changes_of_anything_are_found_by_their_order_in_time(requested: dict[str, list[Requested]]) -> None:
-    """Below what was measured (52 of 65 within five, 44 first), above 44 and 23 without the series."""
+    """Below what was measured (51 of 65 within five, 44 first), above 44 and 23 without the series."""
     assert len(requested[CHANGES]) == 65
     assert sum(one.found for one in requested[CHANGES]) >= 50
-    assert sum(1 in one.ranks for one in requested[CHANGES]) >= 40
+    assert sum(1 in one.ranks for one in requested[CHANGES]) >= 42

@@ -320,6 +320,8 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
         "f": forest,
         "m": "all-minilm-l6-v2-int8",
         "ids": ids,
+        "topics": ids[:8],
+        "behind": 12,
         "keys": ["tree1", "tree2"],
         "sessions": [forest] * 200,
         "ordinals": list(range(200)),

@@ -92,9 +92,12 @@ class RecallRows:
         values = {"t": self._tenant, "f": forest, "keys": list(keys), "chars": chars}
         return Read(sql.ENTITY_ROOTS if keys else None, values, _roots)
 
-    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[tuple[list[CellRef], list[TurnHead]]]:
-        """Those of the cells that exist, and their turns; a turn comes with each of its parts."""
-        return self._of_ids(sql.CELLS, ids, _cells, f=forest)
+    def cells(
+        self, forest: ForestId, ids: Sequence[UUID], topics: Sequence[UUID] = (), behind: int = 0
+    ) -> Read[tuple[list[CellRef], list[TurnHead]]]:
+        """Those of the cells that exist, with as many ``behind`` each of the ``topics`` in its session, and their
+        turns; a turn comes with each of its parts."""
+        return self._of_ids(sql.CELLS, ids, _cells, f=forest, topics=literal(topics), behind=behind)
 
     def tokens(self, forest: ForestId, model: str, cells: Sequence[UUID]) -> Read[dict[UUID, CellTokens]]:
         """The token vectors of those of these cells that have some of this embedding model."""

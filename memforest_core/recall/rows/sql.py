@@ -179,7 +179,11 @@ CELLS = sa.text(f"""
            AND scope_key = c.session_id::text LIMIT 1) r ON true
       LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
        AND t.ordinal BETWEEN c.first_turn AND c.last_turn
-     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f
+     WHERE c.tenant_id = :t AND c.forest_id = :f AND c.cell_id = ANY(CAST(:ids AS uuid[]) || ARRAY(
+        SELECT n.cell_id FROM memforest.cell p CROSS JOIN LATERAL (
+            SELECT cell_id FROM memforest.cell WHERE tenant_id = :t AND session_id = p.session_id
+               AND ordinal > p.ordinal AND ordinal <= p.ordinal + :behind ORDER BY ordinal LIMIT :behind) n
+         WHERE p.tenant_id = :t AND p.cell_id = ANY(CAST(:topics AS uuid[]))))
     """)  # noqa: S608 - constants of this package
 
 METADATA = sa.text(f"""

@@ -182,8 +182,18 @@ class Forest:
     def entity_roots(self, forest: ForestId, keys: Sequence[str], chars: int) -> list[TreeRoot]:
         return self.tree_roots([self.entities[key] for key in keys if key in self.entities], chars)
 
-    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> tuple[list[CellRef], list[TurnHead]]:
+    def cells(
+        self, forest: ForestId, ids: Sequence[UUID], topics: Sequence[UUID] = (), behind: int = 0
+    ) -> tuple[list[CellRef], list[TurnHead]]:
         rows = [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
+        for topic in (self.cell_rows[id_] for id_ in topics if id_ in self.cell_rows):
+            rows += [
+                row
+                for row in self.cell_rows.values()
+                if row.session_id == topic.session_id
+                and 0 < row.first_turn - topic.last_turn <= behind
+                and row not in rows
+            ]
         turns = [(row.session_id, at) for row in rows for at in range(row.first_turn, row.last_turn + 1)]
         return rows, self.turns(turns)
 
