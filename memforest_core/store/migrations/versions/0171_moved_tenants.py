@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0166"
-down_revision = "0165"
+revision = "0171"
+down_revision = "0170"
 branch_labels = None
 depends_on = None
 
