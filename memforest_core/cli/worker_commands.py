@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.options import JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, exit_code, print_json
-from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.cli.toolkit.output import Exit, print_json
+from memforest_core.errors import InvalidSettings
 from memforest_core.settings import OFFLINE
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def worker(
     """
     import logging
 
-    from memforest_core.cli.toolkit.logs import configure_logs
+    from memforest_core.cli.toolkit.logs import configure_logs, in_child
     from memforest_core.settings import load_settings
     from memforest_workers.supervisor import Supervisor
     from memforest_workers.worker import STOP_DEADLINE_S, checked_queues
@@ -80,14 +80,8 @@ def worker(
     base = name or f"{'-'.join(wanted)}-{os.getpid()}"
 
     def child(place: int, parent: int) -> int:
-        import structlog
-
-        try:
-            _work(settings, wanted, concurrency, f"{base}-{place}@{socket.gethostname()}", parent, place)
-        except MemForestError as error:
-            structlog.get_logger(__name__).error("worker_not_started", code=error.code, reason=error.message)
-            return exit_code(error)
-        return Exit.DONE
+        own = f"{base}-{place}@{socket.gethostname()}"
+        return in_child("worker_not_started", lambda: _work(settings, wanted, concurrency, own, parent, place))
 
     Supervisor(processes, child, STOP_DEADLINE_S + 5).run()
 

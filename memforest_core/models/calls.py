@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -77,6 +78,11 @@ class CallRecord:
     cost_usd: float
     latency_ms: float
     outcome: str
+
+
+def own_call(step: Step, model: str, tokens: int, began: float, outcome: str = "ok") -> CallRecord:
+    """The record of a call in this process, which costs nothing and began at this moment of ``time.perf_counter``."""
+    return CallRecord(step, model, tokens, 0, 0, 0.0, (time.perf_counter() - began) * 1000.0, outcome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 from memforest_core.domain.text import clipped
 from memforest_core.errors import InvalidInput, MemForestError, ModelUnavailable
 from memforest_core.models.call_loop import Finished, finished
-from memforest_core.models.litellm_failures import Target, failure, missing_key
-from memforest_core.models.litellm_runtime import key_argument, limited, litellm_module, misses_key
+from memforest_core.models.litellm_failures import Target, check_target, failure
+from memforest_core.models.litellm_runtime import key_argument, limited, litellm_module
 from memforest_core.settings import GatewaySettings
 
 MOST_BYTES = 1 << 26
@@ -46,13 +46,7 @@ class ChatRelay:
 
     def check(self) -> None:
         """Import litellm, which takes seconds. Raises ModelRejected, ModelAuthFailed when no call can succeed."""
-        litellm = litellm_module()
-        try:
-            litellm.get_llm_provider(self.target.model, api_base=self.target.api_base)
-        except litellm.BadRequestError as error:
-            raise failure(error, self.target) from None
-        if misses_key(self.target.model, self._key, self.target.api_base):
-            raise missing_key(self.target)
+        check_target(self.target, self._key)
 
     async def complete(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The model's whole answer to a request of OpenAI's API. Raises InvalidInput, MemForestError."""

@@ -16,7 +16,7 @@ from memforest_core.models.calls import ChatReply, ChatRequest, Message, Step
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.limited_models import CHECK_MAX_TOKENS, CHECK_TEXT, QUERY_WAIT_S, WAIT_S, chat_tokens
 from memforest_core.models.limits.model_limits import input_name
-from memforest_core.models.litellm_failures import Target, failure, refuses
+from memforest_core.models.litellm_failures import Target, check_target, failure, refuses
 from memforest_core.models.litellm_requests import LitellmRequests
 from memforest_core.models.litellm_runtime import BASE_BYTES, TOKEN_BYTES, litellm_module
 
@@ -121,15 +121,9 @@ class LitellmChat:
         return self._of(step).model
 
     def check(self, step: Step) -> None:
-        """Raise ModelRejected if nothing says who provides the step's model, and ModelAuthFailed if it needs a key and
-        none is set; makes no request."""
-        settings = self._of(step)
-        litellm = litellm_module()
-        try:
-            litellm.get_llm_provider(settings.model, api_base=settings.api_base)
-        except litellm.BadRequestError as error:
-            raise failure(error, self._requests[step].target) from None
-        self._requests[step].require_key()
+        """As ``check_target`` for the step's model."""
+        api_key = self._of(step).api_key
+        check_target(self._requests[step].target, api_key)
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """One call of at most ``timeout_s`` seconds, within the limits of its step.

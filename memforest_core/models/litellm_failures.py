@@ -18,7 +18,7 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
-from memforest_core.models.litellm_runtime import AnswerRefused, litellm_module
+from memforest_core.models.litellm_runtime import AnswerRefused, litellm_module, misses_key
 
 MAX_RETRY_AFTER_S = 3600.0
 _PERMANENT_CAUSES = (ImportError, UnicodeError, AnswerRefused)
@@ -47,6 +47,18 @@ class Target:
 def missing_key(target: Target) -> ModelAuthFailed:
     """No key is configured where one is needed."""
     return ModelAuthFailed(f"The model {target} needs a key and none is set: set {target.settings}__API_KEY.")
+
+
+def check_target(target: Target, api_key: str | None) -> None:
+    """Raise ModelRejected if nothing says who provides the model, and ModelAuthFailed if it needs a key and none is
+    set; makes no request."""
+    litellm = litellm_module()
+    try:
+        litellm.get_llm_provider(target.model, api_base=target.api_base)
+    except litellm.BadRequestError as error:
+        raise failure(error, target) from None
+    if misses_key(target.model, api_key, target.api_base):
+        raise missing_key(target)
 
 
 def failure(error: BaseException, target: Target) -> MemForestError:

@@ -15,8 +15,8 @@ import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
-from memforest_core.models.accounting import Price, StepSettings, record_of
-from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop
+from memforest_core.models.accounting import StepSettings, record_of
+from memforest_core.models.call_loop import Finished, call_loop
 from memforest_core.models.calls import CallRecord, Embedded, Reranked, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits
@@ -110,19 +110,10 @@ _RERANK_SETTINGS = "MEMFOREST_RECALL__RERANK"
 
 
 class LitellmReranker:
-    """Thread-safe. ``timeout_s`` is the hard deadline of one request, which has all texts of a question."""
+    """Thread-safe. ``timeout_s`` of the settings bounds one request, which has all texts of a question."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_base: str | None = None,
-        api_key: str | None = None,
-        timeout_s: float = 5.0,
-        limits: CallLimits | None = None,
-    ) -> None:
-        own = StepSettings(model, api_base, api_key, timeout_s, CONCURRENCY)
-        self._requests = LitellmRequests(Step.RERANK, own, _RERANK_SETTINGS, limits)
+    def __init__(self, settings: StepSettings, limits: CallLimits | None = None) -> None:
+        self._requests = LitellmRequests(Step.RERANK, settings, _RERANK_SETTINGS, limits)
         self._target = self._requests.target
 
     @property
@@ -180,25 +171,13 @@ _PROBE = "dimension"
 
 @renewed_in_child
 class LitellmEmbedder:
-    """Thread-safe. ``timeout_s`` is the hard deadline of one request of up to ``batch_size`` texts;
-    ``input_usd_per_mtok`` overrides litellm's price."""
+    """Thread-safe. ``timeout_s`` of the settings bounds one request of up to ``batch_size`` texts."""
 
     def __init__(
-        self,
-        model: str,
-        *,
-        api_base: str | None = None,
-        api_key: str | None = None,
-        timeout_s: float = 30.0,
-        batch_size: int = 64,
-        input_usd_per_mtok: float | None = None,
-        limits: CallLimits | None = None,
-        wait_s: float = WAIT_S,
+        self, settings: StepSettings, batch_size: int = 64, limits: CallLimits | None = None, *, wait_s: float = WAIT_S
     ) -> None:
         """``wait_s``: how long a request waits for its permit of the limits."""
-        price = Price(prompt=input_usd_per_mtok)
-        own = StepSettings(model, api_base, api_key, timeout_s, CONCURRENCY, price=price)
-        self._requests = LitellmRequests(Step.EMBED, own, _SETTINGS, limits, wait_s)
+        self._requests = LitellmRequests(Step.EMBED, settings, _SETTINGS, limits, wait_s)
         self._target = self._requests.target
         self._batch_size = batch_size
         self._probe_lock = threading.Lock()

@@ -9,6 +9,7 @@ import structlog
 
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.accounting import UNPRICED, Price, StepSettings
+from memforest_core.models.call_loop import CONCURRENCY
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
 from memforest_core.models.embedders import e5, minilm
 from memforest_core.models.limits.model_limits import ModelLimits, limit_key
@@ -51,16 +52,13 @@ def open_embedder(settings: EmbeddingSettings, limits: CallLimits | None = None)
         return built_in()
     from memforest_core.models.litellm_requests import LitellmEmbedder
 
-    key = settings.api_key
-    return LitellmEmbedder(
-        model=settings.model,
-        api_base=settings.api_base,
-        api_key=key.get_secret_value() if key else None,
-        timeout_s=settings.timeout_s,
-        batch_size=settings.batch,
-        input_usd_per_mtok=settings.input_usd_per_mtok,
-        limits=limits,
-    )
+    own = _requests_to(settings.model, settings, Price(settings.input_usd_per_mtok))
+    return LitellmEmbedder(own, settings.batch, limits)
+
+
+def _requests_to(model: str, settings: EmbeddingSettings | RerankSettings, price: Price = UNPRICED) -> StepSettings:
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return StepSettings(model, settings.api_base, key, settings.timeout_s, CONCURRENCY, price=price)
 
 
 def open_reranker(settings: RerankSettings, limits: CallLimits | None = None) -> Reranker | None:
@@ -75,14 +73,7 @@ def open_reranker(settings: RerankSettings, limits: CallLimits | None = None) ->
         return None
     from memforest_core.models.litellm_requests import LitellmReranker
 
-    key = settings.api_key
-    return LitellmReranker(
-        settings.model,
-        api_base=settings.api_base,
-        api_key=key.get_secret_value() if key else None,
-        timeout_s=settings.timeout_s,
-        limits=limits,
-    )
+    return LitellmReranker(_requests_to(settings.model, settings), limits)
 
 
 def open_limits(settings: Settings) -> CallLimits:

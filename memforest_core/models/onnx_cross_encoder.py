@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
-from memforest_core.models.calls import CallRecord, Reranked, Step
+from memforest_core.models.calls import Reranked, Step, own_call
 from memforest_core.models.embedders.batching import cores
 from memforest_core.models.onnx_model import INPUTS, OnnxModel, failures, tokenizers_module
 
@@ -56,14 +56,14 @@ class OnnxCrossEncoder:
         """Logits in the order of the texts. Raises InvalidSettings for files that are no such model, ModelRejected for
         text that is not Unicode, and ModelUnavailable when it takes longer than ``timeout_s``."""
         engine = self._loaded()
-        began = time.monotonic()
+        began = time.perf_counter()
         deadline = began + self._timeout_s
         pairs = engine.tokenize(question, texts)
         # Pairs of about one length together: a short one is not padded to the longest of all.
         order = sorted(range(len(texts)), key=lambda place: len(pairs[place].ids))
         batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
         runs = [engine.pool.submit(engine.run, [pairs[place] for place in positions]) for positions in batches]
-        _, late = wait(runs, max(0.0, deadline - time.monotonic()))
+        _, late = wait(runs, max(0.0, deadline - time.perf_counter()))
         if late:
             for run in late:
                 run.cancel()
@@ -71,18 +71,14 @@ class OnnxCrossEncoder:
                 f"The cross-encoder did not read {len(texts)} texts within {self._timeout_s:g} s "
                 "(see MEMFOREST_RECALL__RERANK__TIMEOUT_S and MEMFOREST_RECALL__RERANK__FIRST)."
             )
-            error.call = self._record(0, began, error.code)
+            error.call = own_call(Step.RERANK, self.model, 0, began, error.code)
             raise error
         scores = [0.0] * len(texts)
         for positions, run in zip(batches, runs, strict=True):
             for place, score in zip(positions, run.result(), strict=True):
                 scores[place] = score
-        return Reranked(scores, self._record(sum(len(pair.ids) for pair in pairs), began, "ok"))
-
-    def _record(self, tokens: int, began: float, outcome: str) -> CallRecord:
-        """A call that began at this moment of ``time.monotonic`` and has ended now; it costs no money."""
-        latency_ms = (time.monotonic() - began) * 1000.0
-        return CallRecord(Step.RERANK, self.model, tokens, 0, 0, 0.0, latency_ms, outcome)
+        tokens = sum(len(pair.ids) for pair in pairs)
+        return Reranked(scores, own_call(Step.RERANK, self.model, tokens, began))
 
     def _loaded(self) -> _Engine:
         with self._lock:
@@ -105,16 +101,10 @@ class _Engine:
         try:
             self._model = OnnxModel(str(directory / MODEL_FILE))
         except self._failures as error:
-            raise InvalidSettings(
-                f"Set {_SETTING} to a cross-encoder's directory: its {MODEL_FILE} can't be loaded "
-                f"({type(error).__name__})."
-            ) from None
+            raise _unusable(f"{MODEL_FILE} can't be loaded ({type(error).__name__})") from None
         self.pool = ThreadPoolExecutor(cores(), thread_name_prefix="memforest-rerank")
         if not {"input_ids"} <= self._model.inputs <= INPUTS:
-            raise InvalidSettings(
-                f"Set {_SETTING} to a cross-encoder's directory: "
-                f"its {MODEL_FILE} takes {', '.join(sorted(self._model.inputs))}."
-            )
+            raise _unusable(f"{MODEL_FILE} takes {', '.join(sorted(self._model.inputs))}")
 
     def tokenize(self, question: str, texts: Sequence[str]) -> list[Any]:
         """Encodings of (question, text), at most MAX_TOKENS each."""
@@ -134,13 +124,15 @@ class _Engine:
         return _logits(np.asarray(output), len(batch))
 
 
+def _unusable(why: str) -> InvalidSettings:
+    return InvalidSettings(f"Set {_SETTING} to a cross-encoder's directory: its {why}.")
+
+
 def _logits(output: NDArray[Any], count: int) -> list[float]:
     if output.ndim == 2 and output.shape == (count, 2):
         output = output[:, 1] - output[:, 0]
     if output.size != count:
-        raise InvalidSettings(
-            f"Set {_SETTING} to a cross-encoder's directory: its {MODEL_FILE} gives {output.shape} for {count} pairs."
-        )
+        raise _unusable(f"{MODEL_FILE} gives {output.shape} for {count} pairs")
     logits = output.reshape(count).astype(np.float64)
     if not np.isfinite(logits).all():
         raise ModelRejected("The cross-encoder gave a score that is no number.")
@@ -155,5 +147,5 @@ def _tokenizer(tokenizers: Any, path: Path) -> Any:
     except ValueError:
         document = None
     if not isinstance(document, dict) or "model" not in document:
-        raise InvalidSettings(f"Set {_SETTING} to a cross-encoder's directory: its {TOKENIZER_FILE} is no tokenizer.")
+        raise _unusable(f"{TOKENIZER_FILE} is no tokenizer")
     return tokenizers.Tokenizer.from_str(text)

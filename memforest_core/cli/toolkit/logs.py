@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
-from memforest_core.cli.toolkit.output import json_line
-from memforest_core.errors import place_of
+from memforest_core.cli.toolkit.output import Exit, exit_code, json_line
+from memforest_core.errors import MemForestError, place_of
 
 QUIET_LIBRARIES = ("alembic", "amqp", "celery", "httpcore", "httpx", "kombu", "LiteLLM", "qdrant_client")
 """Their routine lines say nothing that ours do not."""
@@ -34,6 +34,16 @@ def configure_logs(level: int) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def in_child(failed: str, work: Callable[[], None]) -> Exit:
+    """How a child process ends that does this work; an error is logged as the event ``failed``."""
+    try:
+        work()
+    except MemForestError as error:
+        structlog.get_logger(__name__).error(failed, code=error.code, reason=error.message)
+        return exit_code(error)
+    return Exit.DONE
 
 
 def _place_of_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import ModelUnavailable
-from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.calls import Embedded, Step, Vectors, own_call
 from memforest_core.models.token_vectors import TokenVectors
 
 MAX_THREADS = 8
@@ -74,16 +74,7 @@ class BuiltInEmbedder:
         started = time.perf_counter()
         distinct = list(dict.fromkeys(texts))
         found = dict(zip(distinct, engine.read(distinct, query=query), strict=True))
-        record = CallRecord(
-            step=Step.EMBED,
-            model=self.model,
-            prompt_tokens=sum(read.size for read in found.values()),
-            completion_tokens=0,
-            cached_tokens=0,
-            cost_usd=0.0,
-            latency_ms=(time.perf_counter() - started) * 1000.0,
-            outcome="ok",
-        )
+        record = own_call(Step.EMBED, self.model, sum(read.size for read in found.values()), started)
         reads = [found[text] for text in texts]
         vectors = np.stack([read.vector for read in reads]) if reads else np.empty((0, engine.dimension), np.float32)
         tokens = [read.tokens for read in reads if read.tokens is not None]

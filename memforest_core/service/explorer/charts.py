@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -95,11 +96,10 @@ class Year:
     @property
     def by_month(self) -> Mapping[str, int]:
         """Turns of each month that has some."""
-        found: dict[str, int] = {}
+        found = Counter[str]()
         for each in self.days:
-            if each.turns:
-                found[f"{each.day:%B %Y}"] = found.get(f"{each.day:%B %Y}", 0) + each.turns
-        return found
+            found[f"{each.day:%B %Y}"] += each.turns
+        return +found
 
 
 def year_of(turns: Mapping[date, int], first: date, last: date) -> Year:

@@ -12,22 +12,11 @@ NARROWEST = 1.2
 """A bar is at least so wide: an instant can be seen, and clicked."""
 TICKS = 6
 """Dates that an axis names at most."""
-_STEPS = tuple(
-    timedelta(**step)
-    for step in (
-        {"minutes": 1},
-        {"minutes": 2},
-        {"minutes": 5},
-        {"minutes": 15},
-        {"minutes": 30},
-        {"hours": 1},
-        {"hours": 3},
-        {"hours": 6},
-        {"hours": 12},
-        {"days": 1},
-        {"days": 2},
-        {"days": 7},
-    )
+_MINUTES, _HOURS, _DAYS = (1, 2, 5, 15, 30), (1, 3, 6, 12), (1, 2, 7)
+_STEPS = (
+    *(timedelta(minutes=each) for each in _MINUTES),
+    *(timedelta(hours=each) for each in _HOURS),
+    *(timedelta(days=each) for each in _DAYS),
 )
 _MONTHS = (1, 3, 6, 12, 24, 60, 120, 300, 1_200, 6_000)
 """Steps that are as long as the calendar says."""

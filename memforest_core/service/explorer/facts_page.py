@@ -9,13 +9,11 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.domain.pages import from_cursor, page_of
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.rows import fact_of
 from memforest_core.recall.timeline import Speakers
 from memforest_core.service.explorer.drawn_rows import SMALL_TALK, Condition, DrawnRows, has_word
 from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS, searched_words
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, href
-from memforest_core.service.explorer.search_page import MAX_CHARS
 from memforest_core.store.owners import known
 
 FACTS = 50
@@ -27,7 +25,7 @@ def facts(visit: Visit) -> Outcome:
     """Facts, the one that was learned last first."""
     owner, cursor = visit.owner("facts"), visit.parameter("cursor")
     chosen = {name: visit.parameter(name) for name in FILTERS}
-    words, after = _words(chosen["q"] or ""), from_cursor(cursor, int)
+    words, after = searched_words(chosen["q"] or ""), from_cursor(cursor, int)
     with DrawnRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
         forest = known(rows.find_forest(owner), owner)
         wanted = _wanted(rows, owner, forest.id, chosen)
@@ -40,23 +38,10 @@ def facts(visit: Visit) -> Outcome:
     page = page_of(found, FACTS, lambda row: fact_of(row, sources), lambda row: [row.seq])
     more = href("/facts", owner=owner, cursor=page.cursor, **chosen) if page.cursor else None
     zone = ZoneInfo(forest.time_zone)
-    values = {
-        "owner": owner,
-        "zone": zone,
-        "tab": "/facts",
-        "facts": page,
-        "more": more,
-        "chosen": chosen,
-        "words": words,
-    }
+    values = {"owner": owner, "zone": zone, "tab": "/facts", "facts": page}
+    values |= {"more": more, "chosen": chosen, "words": words}
     counts = {"hidden": hidden, "plain": plain, "people": people, "attributes": attributes, "searched": SEARCHED_FACTS}
     return Shown("facts.html", {**values, **counts})
-
-
-def _words(text: str) -> list[str]:
-    if len(text) > MAX_CHARS:
-        raise InvalidInput(f"Search for at most {MAX_CHARS} characters.", code="search_too_long")
-    return searched_words(text)
 
 
 def _wanted(rows: DrawnRows, owner: str, forest: ForestId, chosen: dict[str, str | None]) -> dict[str, Any]:

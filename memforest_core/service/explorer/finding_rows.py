@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import FactId, TreeId
+from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredOwner
 from memforest_core.store.owners import find_forest, speakers_of
 from memforest_core.store.packs import PACKED, Texts
@@ -26,6 +27,8 @@ SEARCHED_FACTS = 20_000
 """Of each owner of these sessions the newest facts, and as many of all of them."""
 WORDS = 8
 """Words of a search that count."""
+MAX_CHARS = 200
+"""Of a search."""
 FIRST_CHARS = 200
 _SPECIAL, _PLAIN = re.compile(r"[%_\\]"), r"\\\g<0>"
 
@@ -182,7 +185,9 @@ class Found:
 
 
 def searched_words(text: str) -> list[str]:
-    """The words of a search that count."""
+    """The words of a search that count. Raises InvalidInput."""
+    if len(text) > MAX_CHARS:
+        raise InvalidInput(f"Search for at most {MAX_CHARS} characters.", code="search_too_long")
     return text.split()[:WORDS]
 
 

@@ -133,10 +133,10 @@ def _steps(rows: FindingRows, now: datetime, span: str) -> Sequence[WorkAt]:
 
 def _drawn(work: Sequence[WorkAt], form: str) -> Chart:
     """Turns and calls, and dollars where there are any."""
-    series = {"Turns accepted": [step.turns for step in work], "Model calls": [step.calls for step in work]}
+    series: dict[str, Sequence[float]] = {"Turns accepted": [step.turns for step in work]}
+    series["Model calls"] = [step.calls for step in work]
     if any(step.cost for step in work):
-        dollars = {"Dollars": [step.cost for step in work]}
-        return chart([step.at for step in work], {**series, **dollars}, form)
+        series["Dollars"] = [step.cost for step in work]
     return chart([step.at for step in work], series, form)
 
 

@@ -167,18 +167,12 @@ class ExplorerRows(ReadingRows):
         found = self._db.scalar(sa.select(r.tree_id).join(s, of).where(*mine, s.external_id == session))
         return None if found is None else TreeId(found)
 
-    def root(self, tree: TreeId) -> DrawnNode:
-        """The root of a tree. Raises NotFound when the tree is gone."""
-        root = self._select(m.Tree.root_id).where(m.Tree.tree_id == tree).scalar_subquery()
-        row = self._db.execute(self._of_tree(tree).where(m.NodeRow.node_id == root)).first()
-        if row is None:
-            raise NotFound("This tree is gone.")
-        return _drawn(row)
-
-    def drawn_node(self, tree: TreeId, node: NodeId) -> DrawnNode | None:
-        """One node of a tree."""
+    def drawn_node(self, tree: TreeId, node: NodeId) -> DrawnNode:
+        """One node of a tree. Raises NotFound."""
         row = self._db.execute(self._of_tree(tree).where(m.NodeRow.node_id == node)).first()
-        return None if row is None else _drawn(row)
+        if row is None:
+            raise NotFound("This tree has no such node any more: it has changed since.")
+        return _drawn(row)
 
     def below(self, tree: TreeId, parents: Sequence[DrawnNode], most: int) -> Sequence[DrawnNode]:
         """The children of nodes of one level in the order of their keys, at most so many."""

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memforest_core.errors import InvalidInput
 from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS, SEARCHED_SESSIONS, FindingRows, searched_words
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit
 
 FOUND = 8
 """Of each kind."""
-MAX_CHARS = 200
 READ_AT_ONCE = 1_000
 
 
 def search(visit: Visit) -> Outcome:
     """What has all words of ``q``; without words, the sessions that were written to last."""
     text = visit.parameter("q") or ""
-    if len(text) > MAX_CHARS:
-        raise InvalidInput(f"Search for at most {MAX_CHARS} characters.", code="search_too_long")
     words, (owners, cut) = searched_words(text), reached(visit)
     with FindingRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
         found = rows.search(words, owners, FOUND) if words else None

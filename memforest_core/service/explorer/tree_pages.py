@@ -11,7 +11,6 @@ from typing import Any
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.pages import checked_id
-from memforest_core.errors import NotFound
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.observe.records import TreeOverview
 from memforest_core.service.explorer.drawing import TICKS, Axis, Bar, Tick
@@ -94,7 +93,7 @@ def tree(visit: Visit) -> Outcome:
     overview = memory.services.inspection.tree_overview(tenant, owner, TreeId(wanted))
     zoom, chosen = visit.parameter("zoom"), visit.parameter("node")
     with ExplorerRows.opened(memory.services.engine, tenant) as rows:
-        root = rows.root(overview.id)
+        root = rows.drawn_node(overview.id, overview.root_id)
         top = root if zoom is None else _node(rows, overview, zoom)
         node = top if chosen is None else _node(rows, overview, chosen)
         above = _above(rows, overview, top)
@@ -138,20 +137,14 @@ def node(visit: Visit) -> Outcome:
 
 
 def _node(rows: ExplorerRows, tree: TreeOverview, node: str) -> DrawnNode:
-    found = rows.drawn_node(tree.id, NodeId(checked_id(node, "node")))
-    if found is None:
-        raise NotFound("This tree has no such node any more: it has changed since.")
-    return found
+    return rows.drawn_node(tree.id, NodeId(checked_id(node, "node")))
 
 
 def _above(rows: ExplorerRows, tree: TreeOverview, node: DrawnNode) -> list[DrawnNode]:
     """The nodes from the root down to a node's parent."""
     above: list[DrawnNode] = []
     while (parent := (above[0] if above else node).parent_id) is not None:
-        found = rows.drawn_node(tree.id, parent)
-        if found is None:
-            break
-        above.insert(0, found)
+        above.insert(0, rows.drawn_node(tree.id, parent))
     return above
 
 

@@ -124,7 +124,7 @@ class Gateway:
         whole, during = Assembled(), admission_of(request).during
         try:
             async with aclosing(parts):
-                while (part := await during(_next(parts))) is not None:
+                while (part := await during(anext(parts, None))) is not None:
                     whole.add(part)
                     yield _event(part)
         except (Refused, MemForestError) as error:
@@ -154,10 +154,6 @@ async def _store(memory: AsyncMemForest, exchange: Exchange, made: Prepared, mes
     if failed is not None:
         log.warning("answer_not_stored", owner=exchange.owner, session=made.session)
         made.degraded.append(failed)
-
-
-async def _next(parts: AsyncIterator[dict[str, Any]]) -> dict[str, Any] | None:
-    return await anext(parts, None)
 
 
 def _json(data: Mapping[str, Any]) -> bytes:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, console, exit_code, print_json
+from memforest_core.cli.toolkit.output import console, print_json
 from memforest_core.domain.extras import needed
-from memforest_core.errors import InvalidInput, MemForestError
+from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     import socket
@@ -106,18 +106,12 @@ def _serve(
 
 def _serve_in(processes: int, listening: socket.socket, proxy: str | None) -> None:
     """Answer in several processes on one socket."""
+    from memforest_core.cli.toolkit.logs import in_child
     from memforest_core.service.http.serving import STOP_S
     from memforest_workers.supervisor import Supervisor
 
     def child(place: int, parent: int) -> int:
-        import structlog
-
-        try:
-            _serve(listening, None, proxy, place)
-        except MemForestError as error:
-            structlog.get_logger(__name__).error("server_not_started", code=error.code, reason=error.message)
-            return exit_code(error)
-        return Exit.DONE
+        return in_child("server_not_started", lambda: _serve(listening, None, proxy, place))
 
     Supervisor(processes, child, STOP_S + 5).run()
 

@@ -242,16 +242,5 @@ def _fields(route: Any) -> list[str]:
     return [name for model in models for name in getattr(model, "model_fields", ())]
 
 
-def _problem(
-    status: HTTPStatus, code: str, detail: str, *, retry_after: float | None = None, error: str = ""
-) -> Problem:
-    title = status.phrase
-    return Problem(
-        type="about:blank",
-        title=title,
-        status=int(status),
-        detail=detail,
-        code=code,
-        error=error,
-        retry_after=retry_after,
-    )
+def _problem(status: HTTPStatus, code: str, detail: str, **more: Any) -> Problem:
+    return Problem(type="about:blank", title=status.phrase, status=int(status), detail=detail, code=code, **more)

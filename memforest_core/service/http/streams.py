@@ -52,6 +52,7 @@ IMPORT = Route("lifecycle.import_", Verb.POST, BUNDLE, Scope.ADMIN)
 _FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 
 Flag = Annotated[bool, Query()]
+Timeout = Annotated[float, Query(ge=0, le=MAX_WAIT_S)]
 Owner = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
 Actor = Annotated[
     str | None, Query(description="The caller; the key is named anyway.", json_schema_extra=of_value("", "actor"))
@@ -150,9 +151,6 @@ ROOM_S = 60.0
 """A stream waits so long for room in the queue, for one session."""
 
 
-Name = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
-
-
 class Line(BaseModel):
     """What became of one line of a stream."""
 
@@ -190,9 +188,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         response_class=Response,
         responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
-    async def session_events(
-        request: Request, owner: Name, session_id: Name, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
-    ) -> Response:
+    async def session_events(request: Request, owner: Owner, session_id: Owner, timeout_s: Timeout = 300.0) -> Response:
         _, memory = allowed(request, memories, OF_SESSION, {"owner": owner})
         first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
         reads = _Reads(lambda: memory.status(owner, session_id), lambda found: found.ready, turn)
@@ -205,9 +201,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         response_class=Response,
         responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
-    async def operation_events(
-        request: Request, operation: UUID, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
-    ) -> Response:
+    async def operation_events(request: Request, operation: UUID, timeout_s: Timeout = 300.0) -> Response:
         _, memory = allowed(request, memories, OF_OPERATION, {})
         task = TaskId(operation)
         first: OperationTask = await memory.lifecycle.operation(task)

@@ -17,6 +17,7 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
+from memforest_core.models.accounting import Price, StepSettings
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.models.litellm_requests import LitellmEmbedder
 from tests.harness.model_answers import HASH_DIMENSION, hash_vector
@@ -35,8 +36,9 @@ def server() -> Iterator[ModelServer]:
 
 
 def embedder(server: ModelServer, **changes: Any) -> LitellmEmbedder:
-    given: dict[str, Any] = {"api_base": server.url, "api_key": "key-1", "timeout_s": 5.0}
-    return LitellmEmbedder("openai/test-embedding", **(given | changes))
+    given: dict[str, Any] = {"api_base": server.url, "api_key": "key-1", "timeout_s": 5.0} | changes
+    batch_size = given.pop("batch_size", 64)
+    return LitellmEmbedder(StepSettings("openai/test-embedding", **given), batch_size)
 
 
 def test_the_dimension_is_found_by_one_request(server: ModelServer) -> None:
@@ -76,7 +78,7 @@ def test_only_openais_protocol_is_known_to_mean_numbers_by_base64(server: ModelS
 def test_many_texts_are_sent_in_batches(server: ModelServer) -> None:
     whole = embedder(server).embed(TEXTS).vectors
     server.requests.clear()
-    model = embedder(server, batch_size=4, input_usd_per_mtok=1.0)
+    model = embedder(server, batch_size=4, price=Price(1.0))
     done = model.embed(TEXTS)
     assert [len(call.body["input"]) for call in server.requests] == [4, 4, 3]
     np.testing.assert_array_equal(done.vectors, whole)
@@ -152,4 +154,4 @@ def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
 def test_a_missing_key_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelAuthFailed, match="MEMFOREST_EMBEDDING__API_KEY"):
-        LitellmEmbedder("openai/text-embedding-3-small").embed(["a"])
+        LitellmEmbedder(StepSettings("openai/text-embedding-3-small")).embed(["a"])

@@ -158,7 +158,7 @@ class TestChat:
 
 def test_each_request_of_an_embedder_has_its_permit(server: ModelServer, opened: Opened) -> None:
     limits = opened(limits_of(requests_per_minute=20))
-    model = LitellmEmbedder("openai/vectors", api_base=server.url, batch_size=4, limits=limits, wait_s=0.0)
+    model = LitellmEmbedder(StepSettings("openai/vectors", api_base=server.url), 4, limits, wait_s=0.0)
     embedded = model.embed([f"text {number}" for number in range(6)])
     assert [len(call.body["input"]) for call in server.requests] == [4, 2]
     assert embedded.vectors.shape == (6, model.dimension)

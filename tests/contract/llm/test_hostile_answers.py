@@ -79,11 +79,11 @@ def ask_chat(url: str) -> object:
 
 
 def ask_embedder(url: str) -> object:
-    return LitellmEmbedder("openai/m", api_base=url, api_key="key-1").embed(["hello"])
+    return LitellmEmbedder(StepSettings("openai/m", api_base=url, api_key="key-1")).embed(["hello"])
 
 
 def ask_reranker(url: str) -> object:
-    return LitellmReranker("cohere/m", api_base=url, api_key="key-1").rerank("hello", ["one", "two"])
+    return LitellmReranker(StepSettings("cohere/m", api_base=url, api_key="key-1")).rerank("hello", ["one", "two"])
 
 
 REQUESTED = pytest.mark.parametrize("ask", [ask_chat, ask_embedder, ask_reranker])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import Reranker, Step
 from memforest_core.models.litellm_requests import LitellmReranker
 from memforest_core.models.onnx_cross_encoder import OnnxCrossEncoder
@@ -37,7 +38,7 @@ def server() -> Iterator[RerankServer]:
 OPENERS: dict[str, Callable[[RerankServer, Path], Reranker]] = {
     **{
         name: lambda server, _, name=name: LitellmReranker(  # type: ignore[misc]
-            f"{name}/test-rerank", api_base=server.url, api_key="key-1", timeout_s=20.0
+            StepSettings(f"{name}/test-rerank", api_base=server.url, api_key="key-1", timeout_s=20.0)
         )
         for name in ("cohere", "infinity", "hosted_vllm")
     },

@@ -19,6 +19,7 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import Step, failed_call
 from memforest_core.models.litellm_requests import LitellmReranker
 from memforest_core.models.model_opening import open_reranker
@@ -45,7 +46,7 @@ def server(warm: None) -> Iterator[RerankServer]:
 
 def reranker(server: RerankServer, provider: str = "cohere", **changes: Any) -> LitellmReranker:
     given: dict[str, Any] = {"api_base": server.url, "api_key": "key-1", "timeout_s": 5.0}
-    return LitellmReranker(f"{provider}/test-rerank", **(given | changes))
+    return LitellmReranker(StepSettings(f"{provider}/test-rerank", **(given | changes)))
 
 
 def test_one_request_contains_question_texts_and_key(server: RerankServer) -> None:
@@ -62,7 +63,7 @@ def test_without_a_key_where_one_is_needed_nothing_is_sent(monkeypatch: pytest.M
     for name in ("COHERE_API_KEY", "CO_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ModelAuthFailed, match="MEMFOREST_RECALL__RERANK__API_KEY"):
-        LitellmReranker("cohere/rerank-v3.5").rerank("bob", ["bob"])
+        LitellmReranker(StepSettings("cohere/rerank-v3.5")).rerank("bob", ["bob"])
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
