@@ -12,9 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import cache
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 from uuid import UUID
@@ -104,20 +101,23 @@ def _identity(directory: Path) -> str:
 _ERRORS: dict[str, type[MemForestError]] = {error.code: error for error in (InvalidSettings, InvariantViolated)}
 
 
-class _Connection(HTTPConnection):
-    """For one call. httpx takes 1.4 ms more processor time for each (measured: 300 recalls of three calls)."""
+ANSWERED, REFUSED = b"+", b"-"
+"""What an answer begins with. A request is a line with the collection, the call and the size of what follows, then that
+many bytes of JSON; HTTP takes 0.5 ms more processor time for each."""
 
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__("node", timeout=timeout_s)
-        self._path = path
 
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
+def _connected(path: str, timeout_s: float) -> socket.socket:
+    """A connection for one call."""
+    made = socket.socket(socket.AF_UNIX)
+    try:
         # With a timeout Python's sockets do not block, and connecting would fail at once while many others connect.
-        seconds = struct.pack("ll", max(1, int(self.timeout or 0)), 0)
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
-        self.sock.connect(self._path)
-        self.sock.settimeout(self.timeout)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", max(1, int(timeout_s)), 0))
+        made.connect(path)
+        made.settimeout(timeout_s)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 class SocketIndex:
@@ -163,16 +163,17 @@ class SocketIndex:
         if self._closed:
             raise IndexUnavailable("the vector index is closed")
         call = _call_of(name)
-        body = call.arguments.model_construct(**arguments).model_dump_json(warnings=False)
+        body = call.arguments.model_construct(**arguments).model_dump_json(warnings=False).encode()
         try:
-            with closing(_Connection(self._path, self._timeout_s)) as connection:
-                connection.request("POST", f"/{self._name}/{name}", body.encode())
-                response = connection.getresponse()
-                answer = response.read()
-            if response.status == HTTPStatus.OK:
+            with closing(_connected(self._path, self._timeout_s)) as connection, connection.makefile("rb") as read:
+                connection.sendall(f"{self._name} {name} {len(body)}\n".encode() + body)
+                kind, answer = read.read(1), read.read()
+            if not kind:
+                raise ConnectionResetError
+            if kind == ANSWERED:
                 return call.result.validate_json(answer)
             refused = Refused.model_validate_json(answer)
-        except (OSError, HTTPException) as error:
+        except OSError as error:
             raise IndexUnavailable(
                 f"the node of the vector index did not answer {name} ({type(error).__name__}): start memforest up again"
             ) from None
@@ -193,6 +194,8 @@ CONNECTIONS = 256
 """Connections open concurrently, each with a thread for its request; more are refused at once."""
 AT_ONCE = 8
 """Requests read and answered concurrently: only their bodies are in memory."""
+MAX_LINE = 1_000
+"""Bytes of the line before a request."""
 READ_TIMEOUT_S = 10.0
 """A client that sends nothing for this long is left."""
 STOP_POLL_S = 0.1
@@ -260,37 +263,31 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         super().server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(socketserver.StreamRequestHandler):
     timeout = READ_TIMEOUT_S
     wbufsize = -1
     server: _Server
 
-    def do_POST(self) -> None:
+    def handle(self) -> None:
         """One call of the index."""
-        size = self.headers.get("content-length", "")
+        collection, name, size = (*self.rfile.readline(MAX_LINE).decode("utf-8", "replace").split(), "", "", "")[:3]
         if not size.isdecimal() or int(size) > MAX_BODY:
-            status, answer = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _refused(TOO_LARGE, f"send at most {MAX_BODY} bytes")
+            answer = _refused(TOO_LARGE, f"send at most {MAX_BODY} bytes")
         else:
             with self.server.answering:
-                status, answer = self._answer(self.rfile.read(int(size)))
-        self.send_response(status)
-        self.end_headers()
+                answer = self._answer(collection, name, self.rfile.read(int(size)))
         self.wfile.write(answer)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
-
-    def _answer(self, body: bytes) -> tuple[HTTPStatus, bytes]:
-        collection, _, name = self.path.lstrip("/").partition("/")
+    def _answer(self, collection: str, name: str, body: bytes) -> bytes:
         if name not in _METHODS:
-            return HTTPStatus.NOT_FOUND, _refused(INVALID_REQUEST, "there is no such call")
+            return _refused(INVALID_REQUEST, "there is no such call")
         call, index = _call_of(name), self.server.index
         try:
             arguments = call.arguments.model_validate_json(body)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             where = ".".join(str(part) for part in (name, *first["loc"]))
-            return HTTPStatus.BAD_REQUEST, _refused(INVALID_REQUEST, f"{where}: {first['msg']}")
+            return _refused(INVALID_REQUEST, f"{where}: {first['msg']}")
         try:
             if collection != index.name:
                 raise InvalidSettings(
@@ -298,10 +295,9 @@ class _Handler(BaseHTTPRequestHandler):
                 )
             result = getattr(index, name)(**{each: getattr(arguments, each) for each in call.arguments.model_fields})
         except MemForestError as error:
-            refusal = _refused(error.code, error.message, getattr(error, "retry_after", None))
-            return HTTPStatus.SERVICE_UNAVAILABLE, refusal
-        return HTTPStatus.OK, call.result.dump_json(result)
+            return _refused(error.code, error.message, getattr(error, "retry_after", None))
+        return ANSWERED + call.result.dump_json(result)
 
 
 def _refused(code: str, message: str, retry_after: float | None = None) -> bytes:
-    return Refused(code=code, message=message, retry_after=retry_after).model_dump_json().encode()
+    return REFUSED + Refused(code=code, message=message, retry_after=retry_after).model_dump_json().encode()

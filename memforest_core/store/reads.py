@@ -111,8 +111,9 @@ class Reader:
             limit_answers(self._engine, driver)
             if listening := self._engine.dispatch.before_cursor_execute:
                 # Who listens to the engine's statements hears of these too.
+                heard = sa.Connection(self._engine, pooled)
                 for (text, *_), values in statements:
-                    listening(connection, None, text, values, None, False)
+                    listening(heard, None, text, values, None, False)
             pipelines: Pipelines | None = connection.info.get(_PIPELINES)
             if pipelines is None:
                 pipelines = connection.info[_PIPELINES] = Pipelines(driver)

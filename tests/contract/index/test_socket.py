@@ -25,6 +25,7 @@ from memforest_core.index.socket_index import (
     AT_ONCE,
     CONNECTIONS,
     MAX_BODY,
+    REFUSED,
     Refused,
     SocketIndex,
     SocketServer,
@@ -73,10 +74,10 @@ def client(place: Path, model: str = MODEL) -> SocketIndex:
 def sent(place: Path, call: str, body: bytes) -> Refused:
     """What one request is refused with."""
     with silent(place) as connection:
-        head = f"POST /{call} HTTP/1.1\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        connection.sendall(head.encode() + body)
+        connection.sendall(f"{call} {len(body)}\n".encode() + body)
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-    return Refused.model_validate_json(answer.partition(b"\r\n\r\n")[2])
+    assert answer[:1] == REFUSED
+    return Refused.model_validate_json(answer[1:])
 
 
 def silent(place: Path) -> socket.socket:
@@ -118,13 +119,13 @@ def test_a_client_with_another_embedding_model_learns_what_to_set(place: Path) -
 @pytest.mark.parametrize(
     "call, body, code",
     [
-        ("x/count", b"\x80\x04K\x01.", "invalid_request"),
-        ("x/count", b"[]", "invalid_request"),
-        ("x/count", COUNT[:-1] + b', "more": 1}', "invalid_request"),
-        ("x/close", b"{}", "invalid_request"),
-        ("x/search", SEARCH % b'"0190a5e2-0000-7000-8000-000000000001"', "invalid_settings"),
-        ("x/search", SEARCH % b'"no id"', "invalid_request"),
-        ("x/count", COUNT, "invalid_settings"),
+        ("x count", b"\x80\x04K\x01.", "invalid_request"),
+        ("x count", b"[]", "invalid_request"),
+        ("x count", COUNT[:-1] + b', "more": 1}', "invalid_request"),
+        ("x close", b"{}", "invalid_request"),
+        ("x search", SEARCH % b'"0190a5e2-0000-7000-8000-000000000001"', "invalid_settings"),
+        ("x search", SEARCH % b'"no id"', "invalid_request"),
+        ("x count", COUNT, "invalid_settings"),
     ],
 )
 def test_what_is_no_call_of_the_index_is_refused(place: Path, call: str, body: bytes, code: str) -> None:
@@ -135,14 +136,14 @@ def test_what_is_no_call_of_the_index_is_refused(place: Path, call: str, body: b
 @pytest.mark.parametrize("size", [str(MAX_BODY + 1), "-1", "all"])
 def test_a_request_without_an_allowed_size_is_refused_before_it_is_read(place: Path, size: str) -> None:
     with silent(place) as connection:
-        connection.sendall(f"POST /x/count HTTP/1.1\r\nContent-Length: {size}\r\n\r\n".encode())
+        connection.sendall(f"x count {size}\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert b"too_large" in answer
 
 
 @pytest.mark.usefixtures("running")
 def test_a_malformed_point_is_named_by_its_field_without_its_text(place: Path) -> None:
-    message = sent(place, f"{client(place).name}/upsert", b'{"points": [{"id": "my secret"}]}').message
+    message = sent(place, f"{client(place).name} upsert", b'{"points": [{"id": "my secret"}]}').message
     assert message.startswith("upsert.points.0.id")
     assert "secret" not in message
 
