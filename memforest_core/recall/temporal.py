@@ -59,6 +59,9 @@ FADING = {Order.FIRST: 0.4, Order.LATEST: 0.4, Order.BEFORE: 0.7, Order.AFTER: 0
 """The part of the lift that each further statement gets of the one before it; of other orders all of it."""
 TOGETHER = {Order.ALL: 0.5, Order.DURATION: 0.5}
 """The part of the lift of several that answer together: each is less sure to be meant."""
+SURE = {Order.FIRST: 0, Order.ALL: 1, Order.DURATION: 1}
+"""The power of the evidence by which a lift shrinks, of other orders 2: the first of what is about it is not the
+nearest."""
 SAME_ANCHOR = 0.8
 """Texts with this part of the best one's anchor words speak of the anchor too; the earliest of them counts."""
 LEAST_ANCHOR = 0.34
@@ -66,8 +69,6 @@ LEAST_ANCHOR = 0.34
 NEARNESS = 2.0
 """The evidence of the statement nearest to the question, where the best score of all is 1. Nearness or score alone
 lifts small talk: with nearness alone LoCoMo's mrr falls by 0.9."""
-WORDS = 0.25
-"""The evidence of all words of the question in a statement, or in the question that it answers."""
 LEAST_OF_KIND = 0.4
 """The part of the best one's evidence from which on a value of the kind counts: a new one seldom says what it is of."""
 WITHOUT_VALUE = 0.8
@@ -209,9 +210,7 @@ def _lift_series(
             said = _of_kind(said, table, question, kind)
         about = [each for each in said if each.evidence >= ABOUT]
         for each, part in series_parts(about, order, _anchors(said, scope, question)):
-            # Of what is about it the first one counts, not the nearest.
-            sure = 1.0 if order is Order.FIRST else each.evidence
-            column[each.at] = weight * top * sure * part * TOGETHER.get(order, 1.0)
+            column[each.at] = weight * top * each.evidence ** SURE.get(order, 2) * part * TOGETHER.get(order, 1.0)
         if scope.near and not scope.candidates.sentences:
             near |= {each.at: (each.evidence, each.moment) for each in said if each.evidence > 0.0}
     table.add(SERIES, column, lift=True)
@@ -242,8 +241,8 @@ def _statements(
     store: RecallStore, table: Table, number: int, scope: Scope, question: Question, kind: Kind | None, nearest: float
 ) -> list[Statement]:
     """The best candidates and the near ones, with the evidence that they are about the subject of the question: by
-    score, by how near their facts are to the ``nearest`` of all, and by words. Jokes, questions, plans that may not
-    have come, and what others say, have none."""
+    score, and by how near their facts are to the ``nearest`` of all. Jokes, questions, plans that may not have come,
+    and what others say, have none."""
     ranking = table.ranking_of(number)
     near = {at: max([scope.near.get(FactId(fact), 0.0) for fact in table.facts[at]], default=0.0) for at in ranking}
     own = _by_subject(table, ranking, scope.forest.owner)
@@ -254,21 +253,10 @@ def _statements(
     ]
     passages = behind(table.key(ranking[place]) for place in best) if kind is not None else ()
     read = [at for place, at in enumerate(ranking) if place < READ or near[at] > 0.0 or table.key(at) in passages]
-    keys = [table.key(at) for at in read]
-    said = list(_texts(store, table, scope, read).values())
-    texts, order = scope.said, series_of(question.text)
+    said, order = list(_texts(store, table, scope, read).values()), series_of(question.text)
     spoken = [frozenset(terms(text)) for text in said]
-    before = [texts.get(_before(key), "") for key in keys]
-    answered = [terms(text) if text.rstrip().endswith(("?", "\uff1f")) else () for text in before]
-    having, answering = (list(map(question.held, each)) for each in (spoken, answered))
-    wanted = question.wanted - _names(scope.candidates)
     top = table.best or 1.0
-    evidence = np.array(
-        [
-            table.score[at] / top + NEARNESS * near[at] / nearest + WORDS * max(parts) if at in own else 0.0
-            for at, *parts in zip(read, coverage(wanted, having), coverage(wanted, answering), strict=True)
-        ]
-    )
+    evidence = np.array([table.score[at] / top + NEARNESS * near[at] / nearest if at in own else 0.0 for at in read])
     certain_of = order in {Order.LATEST, Order.DURATION} or planned(question.text)
     evidence[[joking(text) or is_only_question(text) or (not certain_of and planned(text)) for text in said]] = 0.0
     if not scope.near and (telling := answering_terms(question.terms, question.spoken)):
@@ -280,11 +268,11 @@ def _statements(
 
 
 def _texts(store: RecallStore, table: Table, scope: Scope, read: Sequence[int]) -> dict[int, str]:
-    """The texts of candidates, in their order: of their turns, which are read with those before them, or a sentence of
-    a chat model, which counts for itself."""
+    """The texts of candidates, in their order: of their turns, or a sentence of a chat model, which counts for
+    itself."""
     keys = [table.key(at) for at in read]
     with store.recalling(scope.tenant) as rows:
-        texts = scope.read_turns(rows, [*keys, *map(_before, keys)])
+        texts = scope.read_turns(rows, keys)
         written = [FactId(fact) for at in read if (fact := table.fact[at]) is not None]
         found = rows.one(rows.facts(scope.forest.id, written, scope.bounds.said_until)) if written else ()
     sentences: dict[UUID | None, str] = {fact.id: fact.statement.text for fact in found}
@@ -354,10 +342,6 @@ def _by_subject(table: Table, rows: Sequence[int], owner: str) -> Collection[int
         return named
     owned = {at for at in rows if (turn := table.turn[at]) is not None and turn.speaker_id == owner}
     return owned or frozenset(rows)
-
-
-def _before(key: TurnKey) -> TurnKey:
-    return key[0], key[1] - 1
 
 
 def near_facts(
