@@ -11,7 +11,7 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -52,7 +52,7 @@ def report_by_class(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
         log.warning("model_call_loop_error", extra={"error_class": type(error).__name__})
 
 
-async def finished(start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
+async def finished(start: Callable[[], Awaitable[T]], deadline_s: float) -> Finished[T]:
     """How a call ended that may take so many seconds, on the loop that runs."""
     # asyncio.wait returns at the deadline even if the task resists its cancellation.
     task = asyncio.ensure_future(start())
@@ -78,7 +78,7 @@ class CallLoop:
         self._loop.set_exception_handler(report_by_class)
         threading.Thread(target=self._loop.run_forever, name="memforest-model-calls", daemon=True).start()
 
-    def run(self, start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
+    def run(self, start: Callable[[], Awaitable[T]], deadline_s: float) -> Finished[T]:
         """Runs ``start()`` on the loop for at most ``deadline_s`` seconds. Errors are returned: one raised later then
         carries no context, whose text may quote a conversation."""
         future = asyncio.run_coroutine_threadsafe(finished(start, deadline_s), self._loop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import cache, partial
 from importlib import import_module
@@ -66,7 +66,7 @@ class ChatRelay:
         ended = False
         async with aclosing(stream):
             parts = aiter(stream)
-            while (part := self._value(await finished(partial(_next, parts), self.target.timeout_s))) is not None:
+            while (part := self._value(await finished(lambda: anext(parts, None), self.target.timeout_s))) is not None:
                 sent = part.model_dump(mode="json", exclude_none=True)
                 for choice in sent.get("choices", ()):
                     ended = ended or choice.setdefault("finish_reason", None) is not None
@@ -116,7 +116,3 @@ class ChatRelay:
             said = clipped(" ".join(str(error).split()), MOST_QUOTED_CHARS)
             return InvalidInput(f"{found.message} {said}", code=found.code)
         return found
-
-
-async def _next(parts: AsyncIterator[Any]) -> Any:
-    return await anext(parts, None)

@@ -38,15 +38,12 @@ def memory_methods(data: Path | None) -> Iterator[Methods]:
 
 
 @contextmanager
-def client_methods(data: Path | None) -> Iterator[Methods]:
-    with opened_store(data) as store:
+def client_methods(data: Path | None, *, create: bool = False) -> Iterator[Methods]:
+    with opened_store(data, create=create) as store:
         yield partial(getattr, store.client)
 
 
-@contextmanager
-def new_client_methods(data: Path | None) -> Iterator[Methods]:
-    with opened_store(data, create=True) as store:
-        yield partial(getattr, store.client)
+new_client_methods = partial(client_methods, create=True)
 
 
 def given_argument(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -43,7 +43,7 @@ from memforest_core.ingest.formats.file_items import (
     session_of,
     turns_of,
 )
-from memforest_core.ingest.formats.format_table import Format, Reader, each_value
+from memforest_core.ingest.formats.format_table import Format, Found, each_value, read_each
 from memforest_core.ingest.formats.talks import NONE, Fields, Options, mark, marks
 
 _TEXTS = ("text", "multimodal_text")
@@ -56,7 +56,7 @@ _CITED = re.compile(
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
 
 
-def chatgpt(value: Value, owner: str | None) -> Iterator[Item]:
+def chatgpt(value: Value, options: Options) -> Iterator[Item]:
     """The session of a conversation: what its user and the assistant said on the branch that is shown."""
     conversation = mapping_of(value.content, "A conversation")
     name = name_of(conversation.get("conversation_id")) or name_of(conversation.get("id"))
@@ -67,7 +67,7 @@ def chatgpt(value: Value, owner: str | None) -> Iterator[Item]:
     for node, message in _shown(conversation):
         more = {"title": title} if isinstance(title, str) and title and not turns else {}
         turns += _turn(node, message, more)
-    yield session_of(value.position, owner, name, turns, conversation.get("create_time") or None)
+    yield session_of(value.position, options.owner, name, turns, conversation.get("create_time") or None)
 
 
 def _shown(conversation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
@@ -139,34 +139,31 @@ _MEM0_FIELDS = ("agent_id", "app_id", "run_id", "categories", "metadata", "updat
 _UTC = ZoneInfo("UTC")
 
 
-def mem0(values: Iterable[Value | Refused], owner: str | None) -> Iterator[Item]:
+def mem0(values: Iterable[Value | Refused], options: Options) -> Iterator[Found]:
     """A session for each owner and day (UTC) on which memories were made, with a turn for each memory, oldest first.
     The owner is the memory's user, else its agent, else the given one. All memories are held until the end: the days
     come in any order. A memory that is in the file twice is taken once."""
     days: dict[tuple[str, str], dict[str, tuple[int, str, list[TurnInput]]]] = {}
-    for value in values:
-        if isinstance(value, Refused):
-            yield value
-            continue
-        try:
-            raw = mapping_of(value.content, "A memory")
-            id_, text = name_of(raw.get("id")), raw.get("memory")
-            if id_ is None:
-                raise bad_item("The memory has no id.")
-            if not isinstance(text, str) or not text.strip():
-                raise bad_item("The memory has no text under memory.")
-            whose = name_of(raw.get("user_id")) or name_of(raw.get("agent_id")) or owner
-            if whose is None:
-                raise bad_item("The memory has neither user_id nor agent_id: give --owner.")
-            given = raw.get("created_at")
-            made = None if given is None else parse_timestamp(given, _UTC, "created_at").isoformat()
-        except InvalidInput as error:
-            yield Refused(value.position, error)
-            continue
+
+    def add(value: Value) -> Iterable[Item]:
+        raw = mapping_of(value.content, "A memory")
+        id_, text = name_of(raw.get("id")), raw.get("memory")
+        if id_ is None:
+            raise bad_item("The memory has no id.")
+        if not isinstance(text, str) or not text.strip():
+            raise bad_item("The memory has no text under memory.")
+        whose = name_of(raw.get("user_id")) or name_of(raw.get("agent_id")) or options.owner
+        if whose is None:
+            raise bad_item("The memory has neither user_id nor agent_id: give --owner.")
+        given = raw.get("created_at")
+        made = None if given is None else parse_timestamp(given, _UTC, "created_at").isoformat()
         metadata = {"mem0_id": id_} | {name: raw[name] for name in _MEM0_FIELDS if raw.get(name)}
         turns = turns_of("user", text, id=id_, metadata=metadata, timestamp=made)
         day = MEM0_UNDATED if made is None else f"mem0-{made[:10]}"
         days.setdefault((whose, day), {}).setdefault(id_, (value.position, made or "", turns))
+        return ()
+
+    yield from read_each(values, add)
     for (whose, day), found in sorted(days.items()):
         # Undated ones stay in the file's order.
         order = sorted(found, key=lambda id_: (found[id_][1], id_)) if day != MEM0_UNDATED else found
@@ -193,13 +190,13 @@ def _said(fields: Fields, raw: object, where: str, id: str | None = None, role: 
     return turns_of(role, message.text, id=message.id or id, metadata=message.metadata, name=message.speaker)
 
 
-def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
+def sharegpt(value: Value, options: Options) -> Iterator[Item]:
     """The session of a conversation; one without an id is named by its content."""
     conversation = mapping_of(value.content, "A conversation")
     raws = list_of(conversation.get("conversations", conversation.get("items")), "conversations")
     turns = [turn for at, raw in enumerate(raws, start=1) for turn in _said(_SHAREGPT, raw, f"Turn {at}")]
     name = name_of(conversation.get("id")) or f"sharegpt-{sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
-    yield session_of(value.position, owner, name, turns)
+    yield session_of(value.position, options.owner, name, turns)
 
 
 def _dated(position: int, owner: str, session: str, said: Iterable[TurnInput], written: object, example: str) -> Item:
@@ -219,9 +216,9 @@ def _dated(position: int, owner: str, session: str, said: Iterable[TurnInput], w
     return Refused(position, bad_item(f"{str(written)!r:.40} is no time such as {example!r}."), session)
 
 
-def locomo(value: Value, owner: str | None) -> Iterator[Item]:
+def locomo(value: Value, options: Options) -> Iterator[Item]:
     """A session for each of a sample's; the sample is the owner, unless one is given for all of them."""
-    sample = mapping_of(value.content, "A sample")
+    sample, owner = mapping_of(value.content, "A sample"), options.owner
     conversation = mapping_of(sample.get("conversation"), "The sample's conversation")
     name = name_of(sample.get("sample_id"))
     if name is None:
@@ -252,9 +249,9 @@ def _locomo_turns(key: str, session: object, *, dated: bool) -> Iterator[TurnInp
         yield from made
 
 
-def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
+def longmemeval(value: Value, options: Options) -> Iterator[Item]:
     """A session for each of a question's history; the question is the owner, unless one is given for all."""
-    question = mapping_of(value.content, "A question")
+    question, owner = mapping_of(value.content, "A question"), options.owner
     id_ = name_of(question.get("question_id"))
     if id_ is None:
         raise bad_item("Add a question_id to the question.")
@@ -281,22 +278,18 @@ def _longmemeval_turns(name: str, session: object) -> Iterator[TurnInput]:
         yield from _said(_LONGMEMEVAL, raw, f"Turn {number}", f"{name}:{number}")
 
 
-def _of_owner(read: Callable[[Value, str | None], Iterable[Item]]) -> Reader:
-    return each_value(lambda value, options: read(value, options.owner))
-
-
-def _mem0(files: Sequence[File], options: Options) -> Iterator[Item]:
-    return mem0(chain.from_iterable(file.values(MEM0_UNDER) for file in files), options.owner)
+def _mem0(files: Sequence[File], options: Options) -> Iterator[Found]:
+    return mem0(chain.from_iterable(file.values(MEM0_UNDER) for file in files), options)
 
 
 DATASETS = (
-    Format("locomo", "LoCoMo's data set", _of_owner(locomo), ("conversation.session_1", "qa conversation", "qa")),
-    Format("longmemeval", "LongMemEval's data set", _of_owner(longmemeval),
+    Format("locomo", "LoCoMo's data set", each_value(locomo), ("conversation.session_1", "qa conversation", "qa")),
+    Format("longmemeval", "LongMemEval's data set", each_value(longmemeval),
            ("haystack_sessions", "question_id haystack_dates")),
-    Format("sharegpt", "ShareGPT's conversations", _of_owner(sharegpt),
+    Format("sharegpt", "ShareGPT's conversations", each_value(sharegpt),
            ("conversations.from conversations.value", "items.from items.value")),
     Format("mem0", "mem0's memories", _mem0, ("memory", "results.memory", "memories.memory", "results relations")),
-    Format("openai", "ChatGPT's data export", _of_owner(chatgpt),
+    Format("openai", "ChatGPT's data export", each_value(chatgpt),
            ("mapping current_node", "mapping title", "conversation_id current_node"),
            has=r"(^|/)conversations(-\d+)?\.json$ (^|/)(user|chat\.html|message_feedback|shared_conversations)\b",
            files=r"(^|/)conversations(-\d+)?\.json$"),

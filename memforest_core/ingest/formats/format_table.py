@@ -47,18 +47,23 @@ def each_value(read: Callable[[Value, Options], Iterable[Found]], under: str = "
 
     def reader(files: Sequence[File], options: Options) -> Iterator[Found]:
         for file in files:
-            for value in file.values(under):
-                if isinstance(value, Refused):
-                    yield value
-                    continue
-                try:
-                    yield from read(value, options)
-                except InvalidInput as error:
-                    if error.code in ("missing_session", "missing_owner"):
-                        raise
-                    yield Refused(value.position, error)
+            yield from read_each(file.values(under), lambda value: read(value, options))
 
     return reader
+
+
+def read_each(values: Iterable[Value | Refused], read: Callable[[Value], Iterable[Found]]) -> Iterator[Found]:
+    """What ``read`` makes of each value. An error that it raises refuses that value alone."""
+    for value in values:
+        if isinstance(value, Refused):
+            yield value
+            continue
+        try:
+            yield from read(value)
+        except InvalidInput as error:
+            if error.code in ("missing_session", "missing_owner"):
+                raise
+            yield Refused(value.position, error)
 
 
 def shape(text: str) -> set[str]:

@@ -24,6 +24,7 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.api_messages import Conversation
 from memforest_core.ingest.formats.fields import one_name, value_of
 from memforest_core.ingest.formats.file_items import Item, Refused, Value, bad_item, list_of, mapping_of, name_of
+from memforest_core.ingest.formats.format_table import read_each
 from memforest_core.ingest.formats.talks import MAPPED, ROLES, USUAL, Message, Options, Talk
 
 _ROLE = "role:"
@@ -78,14 +79,7 @@ class History:
     def read(self, values: Iterable[Value | Refused]) -> Iterator[Talk | Item]:
         """A conversation for each. Rows of messages are held until the end: they come in any order."""
         rows: dict[str, Talk] = {}
-        for value in values:
-            if isinstance(value, Refused):
-                yield value
-                continue
-            try:
-                yield from self._talks(value, rows)
-            except InvalidInput as error:
-                yield Refused(value.position, error)
+        yield from read_each(values, lambda value: self._talks(value, rows))
         yield from rows.values()
 
     def found(self, what: str, value: object) -> object | None:

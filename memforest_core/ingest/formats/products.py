@@ -24,7 +24,7 @@ from memforest_core.ingest.formats.api_messages import API_MESSAGES, Conversatio
 from memforest_core.ingest.formats.export_files import File
 from memforest_core.ingest.formats.fields import plain_html, value_of
 from memforest_core.ingest.formats.file_items import Refused, Value, list_of, mapping_of, name_of
-from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value
+from memforest_core.ingest.formats.format_table import Format, Found, Reader, each_value, read_each
 from memforest_core.ingest.formats.talks import Message, Options, Talk, mark, marks
 
 Raw = Mapping[str, object]
@@ -202,11 +202,11 @@ def _by_line(
         for file in files:
             log = _Log()
 
-            def line(value: Value, options: Options, log: _Log = log) -> Iterator[Found]:
+            def line(value: Value, log: _Log = log) -> Iterable[Found]:
                 read(log, mapping_of(value.content, "A line"), f"Line {value.position}")
-                return iter(())
+                return ()
 
-            yield from each_value(line)([file], options)
+            yield from read_each(file.values(), line)
             name = log.session or (None if file.name == "-" else file.stem)
             title = log.title if isinstance(log.title, str) else None
             messages = shown(log)

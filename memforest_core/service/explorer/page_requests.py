@@ -69,7 +69,7 @@ class Visit:
     @property
     def actor(self) -> str:
         """Who acts, for the audit."""
-        return f"{self.caller.name}: explorer"
+        return self.caller.acting("explorer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,7 @@ def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
             arguments |= {name: getattr(given, name) for name in given.model_fields_set}
         caller, face = allowed(request, memories, route, arguments)
         if named:
-            by = arguments.get(ACTOR)
-            arguments[ACTOR] = f"{caller.name}: {by}" if by else caller.name
+            arguments[ACTOR] = caller.acting(arguments.get(ACTOR))
         if traced and (trace := request.headers.get("traceparent")):
             arguments["trace"] = trace
         positional = [value for name in one_by_one for value in arguments.pop(name, ())]

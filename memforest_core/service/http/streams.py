@@ -89,7 +89,7 @@ def register_files(router: APIRouter, memories: Memories) -> None:
                 format=format,
                 vectors=vectors,
                 summaries=summaries,
-                actor=_named(caller.name, actor),
+                actor=caller.acting(actor),
                 dry_run=dry_run,
             )
             if dry_run:
@@ -125,12 +125,8 @@ def register_files(router: APIRouter, memories: Memories) -> None:
                             check_beginning(head)
                     await memory.threads.run(file.write, chunk)
             return await memory.lifecycle.import_(
-                path, owner, vectors=vectors, actor=_named(caller.name, actor), dry_run=dry_run
+                path, owner, vectors=vectors, actor=caller.acting(actor), dry_run=dry_run
             )
-
-
-def _named(key: str, actor: str | None) -> str:
-    return f"{key}: {actor}" if actor else key
 
 
 POLL_S = 0.5

@@ -57,6 +57,10 @@ class Caller:
     owners: str | None = None
     requests_per_minute: int | None = None
 
+    def acting(self, by: str | None) -> str:
+        """The key's name for the audit, and ``by`` whom or what."""
+        return f"{self.name}: {by}" if by else self.name
+
     def may_ask_of(self, owner: str) -> bool:
         """Whether this key reaches an owner."""
         if self.owners is None:

@@ -139,7 +139,7 @@ async def forget(
 ) -> str:
     """Delete for good what was said about something. Call it with dry_run first."""
     by.check(Scope.READ if dry_run else Scope.WRITE)
-    actor = "mcp" if by.caller is None else f"{by.caller.name}: mcp"
+    actor = "mcp" if by.caller is None else by.caller.acting("mcp")
     found = await by.memory.forget(by.owner, words, dry_run, actor=actor, wait=not dry_run, timeout_s=FORGET_S)
     facts = "\n".join(f"- {one_line(fact.text)}" for fact in found.facts)
     if not found.facts:

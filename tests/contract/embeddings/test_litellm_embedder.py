@@ -70,7 +70,7 @@ def test_vectors_come_in_base64_unless_the_server_knows_none(server: ModelServer
 
 
 def test_only_openais_protocol_is_known_to_mean_numbers_by_base64(server: ModelServer) -> None:
-    other = LitellmEmbedder("hosted_vllm/m", api_base=server.url, api_key="key-1")
+    other = LitellmEmbedder(StepSettings("hosted_vllm/m", api_base=server.url, api_key="key-1"))
     assert other.embed(["a"]).vectors.shape == (1, HASH_DIMENSION)
     assert [call.body["encoding_format"] for call in server.requests] == ["float"]
 

@@ -10,15 +10,17 @@ import pytest
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.datasets import MEM0_UNDATED, chatgpt, locomo, longmemeval, mem0, sharegpt
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Value, Wordless, bad_item
+from memforest_core.ingest.formats.format_table import Found
+from memforest_core.ingest.formats.talks import Options
 
-Reader = Callable[[Value, str | None], Iterable[Item]]
+Reader = Callable[[Value, Options], Iterable[Item]]
 
 
 def items(read: Reader, *raw: object, owner: str | None = None) -> list[Item]:
     found: list[Item] = []
     for number, one in enumerate(raw, 1):
         try:
-            found += read(Value(number, one), owner)
+            found += read(Value(number, one), Options(owner))
         except InvalidInput as error:
             found.append(Refused(number, error))
     return found
@@ -30,8 +32,8 @@ def sessions(read: Reader, *raw: object, owner: str | None = None) -> list[Conve
     return [one for one in found if isinstance(one, Converted)]
 
 
-def memories(*raw: object, owner: str | None = None) -> list[Item]:
-    return list(mem0([Value(number, one) for number, one in enumerate(raw, 1)], owner))
+def memories(*raw: object, owner: str | None = None) -> list[Found]:
+    return list(mem0([Value(number, one) for number, one in enumerate(raw, 1)], Options(owner)))
 
 
 # LoCoMo
@@ -399,7 +401,7 @@ def test_what_is_malformed_is_refused_alone(read: Reader, raw: object, session: 
 )
 def test_a_malformed_memory_is_refused_alone(raw: object, hint: str) -> None:
     unread = Refused(7, bad_item("No."))
-    unchanged, bad, good = mem0([unread, Value(1, raw), Value(2, memory("m9", "Ann rows."))], None)
+    unchanged, bad, good = mem0([unread, Value(1, raw), Value(2, memory("m9", "Ann rows."))], Options())
     assert unchanged is unread
     assert isinstance(bad, Refused) and bad.position == 1 and hint in bad.error.message
     assert isinstance(good, Converted) and len(good.turns) == 1
