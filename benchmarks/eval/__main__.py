@@ -39,7 +39,7 @@ LOCKED = "-locked"
 """Ends the names of the halves that give figures only."""
 LIVES = {"lives": lives.LIVES, "talk": lives.TALK, "talk-languages": lives.TALK_LANGUAGES}
 LIVES |= {"languages": lives.LANGUAGES} | {
-    f"{name}{LOCKED}": path.with_suffix(".locked") for name, path in LIVES.items()
+    f"{name}{LOCKED}": path.with_suffix(".locked") for name, path in (*LIVES.items(), ("talk-fresh", lives.FRESH))
 }
 SHIPPED = {"own": OWN, "documents": DOCUMENTS, **LIVES}
 """Data sets whose file is part of this repository."""

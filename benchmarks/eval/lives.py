@@ -22,6 +22,8 @@ LIVES = Path(__file__).parent / "data" / "lives.json"
 LANGUAGES = LIVES.with_name("languages.json")
 """One conversation and its questions in four languages; all are open."""
 TALK, TALK_LANGUAGES = LIVES.with_name("talk.json"), LIVES.with_name("talk-languages.json")
+FRESH = LIVES.with_name("talk-fresh.json")
+"""All its questions are locked."""
 LOCKED = LIVES.with_suffix(".locked")
 """One line that says what it is, then zlib and base64 of questions by the id of their life."""
 NEVER_SAID = "never said"
