@@ -46,9 +46,7 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
             # Read under the lock too: two processes may start at once.
             connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
             live = connection.execute(_LIVE).first()
-        if live is None:
-            connection.execute(insert(m.Collection).values(name=name, model=model, dimension=dimension, live=True))
-        elif (live.model, live.dimension) == (model, dimension) and live.name != name:
+        if live is None or ((live.model, live.dimension) == (model, dimension) and live.name != name):
             switch_collection(connection, name, model, dimension)
         elif live.name != name:
             raise InvalidSettings(
@@ -58,16 +56,17 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
             )
 
 
-def switch_collection(connection: sa.Connection, name: str, model: str, dimension: int) -> None:
-    """Make this the live collection; the caller has locked the table.
+def switch_collection(connection: sa.Connection, name: str, model: str, dimension: int, *, live: bool = True) -> None:
+    """Make this the live collection, or only add it; the caller has locked the table.
 
     It has no generation: the next check compares it with the rows and begins one in both stores.
     """
-    connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
+    if live:
+        connection.execute(sa.update(m.Collection).values(live=False).where(m.Collection.name != name))
     connection.execute(
         insert(m.Collection)
-        .values(name=name, model=model, dimension=dimension, live=True)
-        .on_conflict_do_update(index_elements=["name"], set_={"live": True, "generation": None, "store_started": None})
+        .values(name=name, model=model, dimension=dimension, live=live)
+        .on_conflict_do_update(index_elements=["name"], set_={"live": live, "generation": None, "store_started": None})
     )
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.store import tables as m
-from memforest_core.store.trees import MEMBERS
+from memforest_core.store.trees import MEMBERS, members
 
 _SCENE = "r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'scene'"
 _OWN = "memforest.turn_topic w WHERE w.tenant_id = :t AND w.tree_id = r.tree_id"
@@ -76,7 +76,7 @@ ASSIGN = sa.text(f"""
           FROM (SELECT o.session_id, u.ordinal, r.tree_id, r.leaf_count, count(*) AS facts
                   FROM memforest.occurrence o
                  CROSS JOIN LATERAL unnest(o.turn_ordinals) AS u(ordinal)
-                  JOIN {MEMBERS} p ON p.tenant_id = :t AND p.payload_id = o.fact_id
+                 CROSS JOIN {members("q.payload_id = o.fact_id")} p
                   JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id AND r.kind = 'scene'
                  WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:cells AS uuid[])) GROUP BY 1, 2, 3, 4) v
          ORDER BY v.session_id, v.ordinal, v.facts DESC, v.leaf_count DESC, v.tree_id),

@@ -57,7 +57,14 @@ _COLUMNS = ", ".join(
 
 MEMBERS = """(SELECT tenant_id, tree_id, payload_id FROM memforest.node WHERE tenant_id = :t AND level = 0
            UNION ALL SELECT tenant_id, tree_id, payload_id FROM memforest.placement WHERE tenant_id = :t)"""
-"""What scopes have: the payloads of trees' leaves, and the facts of scopes without a tree."""
+"""What scopes have: the payloads of trees' leaves, and the facts of scopes without a tree. A join with it reads
+every node, because row security makes the union one piece: ``members`` is for that."""
+
+
+def members(condition: str) -> str:
+    """Those members ``q`` that a condition binds to rows joined before: LATERAL, an index probe for each row."""
+    return f"LATERAL (SELECT q.* FROM {MEMBERS} q WHERE {condition} OFFSET 0)"  # noqa: S608 - constants
+
 
 # For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
 _SEEK = sa.text("""

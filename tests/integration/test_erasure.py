@@ -28,11 +28,13 @@ from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.recall.deliver import Deliverer
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.records import Numbers, OperationTask, TaskId
+from memforest_core.work.waiting import polled, waited
 from tests.harness.model_server import ModelServer
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import MEMBERS, Stack, stack
 from tests.integration.test_pipeline import assert_trees_hold
+from tests.integration.test_recall import FILL, VOLUME
 
 ACTOR = "tester"
 START = 1_700_000_000
@@ -439,6 +441,40 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
 def stored(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
     with ErasureRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         rows.deletion.tasks.advance(task, progress)
+
+
+REAL = (
+    "UPDATE memforest.cell SET text_hash = sha256(cell_id::text::bytea) WHERE forest_id = :f",
+    "UPDATE memforest.fact SET text_hash = sha256(fact_id::text::bytea) WHERE forest_id = :f",
+    "UPDATE memforest.turn SET speaker_id = 'bob', name = 'Bob' WHERE session_id = :f",
+    "ANALYZE",
+)
+"""Texts differ, and who speaks has spoken before."""
+READ = """SELECT relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
+    WHERE schemaname = 'memforest'"""
+
+
+def read_rows(pipeline: Stack) -> dict[str, int]:
+    """How many rows were read of each table, once all connections have said so by their end."""
+    pipeline.disconnect()
+    others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    assert waited(polled(lambda: not pipeline.rows(others) or None, 10.0, 0.05))
+    return {str(name): int(read) for name, read in pipeline.rows(READ)}
+
+
+def test_neither_adding_nor_erasing_a_session_reads_the_forest(rested: Stack) -> None:
+    """At a volume where it matters, under row security, with the planner's own estimates."""
+    for statement in (*FILL, *REAL):
+        rested.execute(statement, f=UUID(int=5), n=VOLUME)
+    before = read_rows(rested)
+    rested.memory.client.enqueue("many", "garage", GARAGE)
+    while rested.runtime.extract() + rested.runtime.reduce():
+        pass
+    added = read_rows(rested)
+    assert erase(rested, "many", session="garage").removed["facts"] >= 5
+    erased = read_rows(rested)
+    for more, less in ((added, before), (erased, added)):
+        assert {name: read - less[name] for name, read in more.items() if read - less[name] > VOLUME / 4} == {}
 
 
 def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> None:

@@ -133,3 +133,14 @@ def test_it_is_refused_while_workers_run_or_when_nothing_would_change(owners: St
         with pytest.raises(InvalidSettings, match="is the embedding model already"):
             live.run()
     assert same.texts == []
+
+
+def test_what_is_deleted_before_a_change_goes_on_leaves_no_vector_of_either_model(owners: Stack) -> None:
+    with pytest.raises(Killed), open_reembedding(owners.settings, Hashed(dies_after=1)) as fresh:
+        fresh.run()
+    models = """SELECT count(DISTINCT model) FROM memforest.vector
+        WHERE forest_id = (SELECT forest_id FROM memforest.forest WHERE owner = 'bob')"""
+    assert owners.rows(models) == [(2,)]
+    owners.memory.lifecycle.forget("bob", session="lamps", actor="tester")
+    owners.drive()
+    assert owners.rows(models) == [(0,)]

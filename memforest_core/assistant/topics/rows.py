@@ -23,7 +23,7 @@ from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.packs import PACKED, Texts, loose, of_no_cold_topic, pack, unpack
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import COOLABLE, REACHED, TOPIC, TURNS, described
-from memforest_core.store.trees import MEMBERS
+from memforest_core.store.trees import MEMBERS, members
 from memforest_core.store.turn_rows import columns_with, turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
@@ -140,11 +140,10 @@ _VISITED = sa.text(f"""
            CAST(:all AS boolean) OR r.last_mark_at > r.cold_at
            OR EXISTS (SELECT 1 FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id IN (r.root_id, r.tree_id)
                          AND v.last_visit_at > r.cold_at - make_interval(secs => :late))
-           OR EXISTS (SELECT 1 FROM {MEMBERS} p
+           OR EXISTS (SELECT 1 FROM {members("q.tree_id = r.tree_id")} p
                         JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
                         JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id IN (o.cell_id, o.fact_id)
-                       WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
-                         AND v.last_visit_at > r.cold_at - make_interval(secs => :late)))
+                       WHERE v.last_visit_at > r.cold_at - make_interval(secs => :late)))
      ORDER BY r.time_start, r.tree_id LIMIT :n
 """)
 

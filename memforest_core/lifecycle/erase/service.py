@@ -214,7 +214,7 @@ def _of_session(rows: TargetRows, forest: ForestId, name: str, turns: Sequence[s
     name = checked_name(name, "session")
     if isinstance(turns, str):
         raise InvalidInput("Give turns as a list of turn ids.", code="invalid_turns")
-    session = rows.sessions(forest).get(name)
+    session = rows.sessions(forest, name).get(name)
     if session is None:
         raise NotFound(f"There is no session {name!r:.80} of this owner.")
     if not turns:

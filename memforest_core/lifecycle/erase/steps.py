@@ -298,7 +298,6 @@ class Erasing:
     def _scan(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more for the target itself: every batch has searched for the ids that it removed."""
         with ErasureRows.opened(self.engine, tenant) as rows:
-            orphans = rows.vectors.drop_orphans(scope.forest)
             # A session may have been begun again under its id.
             words = [] if scope.target is Target.SESSION else rows.targets.next_turns(scope, None, 1)
             if words and scope.target is not Target.TURNS:
@@ -309,7 +308,6 @@ class Erasing:
             for forest in rows.deletion.touched(task.id):
                 if forest != scope.forest:
                     found.update(rows.remaining.of_forest(forest))
-        progress = dict(progress) | {"vectors": int(progress.get("vectors", 0)) + orphans}
         left = {LEFT + column: int(progress.get(LEFT + column, 0)) + count for column, count in found.items()}
         return dict(progress) | {INDEX_LEFT: int(progress.get(INDEX_LEFT, 0))} | left | {PHASE: _SCANNED}
 

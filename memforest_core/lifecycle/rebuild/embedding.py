@@ -143,11 +143,14 @@ class Reembedding:
             )
         if live_collection(self.engine) == self.index.name:
             raise InvalidSettings(f"{self.embedder.model} is the embedding model already.")
+        make_live(self.engine, self.index.name, self.embedder.model, self.embedder.dimension, live=False)
         tenants, texts = self.tenants(), TextVectors(self.engine, self.embedder)
         for tenant in tenants:
             for kind in TextKind:
                 for done in texts.embed(tenant, kind):
                     watch(kind.value, done)
+            with ReembedRows.opened(self.engine, tenant) as rows:
+                rows.drop_changed()
             self._summaries(tenant, watch)
             texts.recenter(tenant)
         self.index.prepare()

@@ -31,7 +31,7 @@ from memforest_core.lifecycle.retain.records import (
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
 from memforest_core.store.topics import COOLABLE
-from memforest_core.store.trees import MEMBERS
+from memforest_core.store.trees import MEMBERS, members
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operation_rows import OperationRows
 
@@ -63,7 +63,7 @@ def faded_cells(forest: str, cutoff: str) -> str:
 
     def needed(by: str) -> str:
         return f"""(EXISTS (SELECT 1 FROM memforest.occurrence o
-                     JOIN {MEMBERS} b ON b.tenant_id = :t AND b.payload_id = o.fact_id
+                    CROSS JOIN {members("q.payload_id = o.fact_id")} b
                      JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = b.tree_id AND {COOLABLE}
                     WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND {by})
             OR EXISTS (SELECT 1 FROM memforest.turn_topic w

@@ -14,7 +14,7 @@ from memforest_core.observe.reading.rows import ReadingRows
 from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS
 from memforest_core.store import tables as m
 from memforest_core.store.rows import among, record_of
-from memforest_core.store.trees import MEMBERS
+from memforest_core.store.trees import members
 
 CHIPS = 8
 """Values of a column that can be chosen by a click."""
@@ -35,7 +35,7 @@ _LINKS = sa.text(f"""
          WHERE tenant_id = :t AND forest_id = :f AND superseded_by IS NULL ORDER BY seq DESC LIMIT :searched
     ), placed AS (
         SELECT p.tree_id, x.fact_id, x.at
-          FROM recent x JOIN {MEMBERS} p ON p.tenant_id = :t AND p.payload_id = x.fact_id
+          FROM recent x CROSS JOIN {members("q.payload_id = x.fact_id")} p
           JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = p.tree_id
          WHERE r.kind = 'entity' AND r.state <> 'merged'
     )

@@ -77,9 +77,8 @@ _VECTORS = sa.text(f"""
        AND v.text_hash = ANY(CAST(:hashes AS bytea[])) AND {UNUSED}
 """)
 
-_UNUSED_VECTORS = sa.text(
-    f"SELECT count(*) FROM memforest.vector v WHERE v.tenant_id = :t AND v.forest_id = :f AND {UNUSED}"
-)
+_BOUND = ("occurrence.session_id", "placement.session_id", "tree.session_id", "window_item.item_id")
+"""No index finds rows by these: what binds such a row is searched for, its cell, its tree, or its fact or turn."""
 
 Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
 """A column, and ids that must not occur in it."""
@@ -88,7 +87,8 @@ Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
 def _references(**ids: Sequence[UUID]) -> list[Reference]:
     """All columns of these names, but those of records, with the ids that must not occur in them."""
     tables = [each for each in m.Base.registry.mappers if each.class_.__tablename__ not in RECORDS]
-    return [(getattr(each.class_, name), ids[name]) for each in tables for name in ids if name in each.columns]
+    found = [(getattr(each.class_, name), ids[name]) for each in tables for name in ids if name in each.columns]
+    return [(column, of) for column, of in found if f"{column.class_.__tablename__}.{column.key}" not in _BOUND]
 
 
 class RemainingRows(BatchRows):
@@ -123,17 +123,13 @@ class RemainingRows(BatchRows):
         return found
 
     def of_target(self, scope: Scope) -> Counter[str]:
-        """What is still there of an owner or a fact, and vectors without a text in the target's forest."""
-        match scope.target:
-            case Target.OWNER:
-                return self.of_forest(scope.forest)
-            case Target.FACT if scope.fact is not None:
-                columns = ("fact_id", "superseded_by", "payload_id", "item_id", "point_id")
-                found = self._counted(*_references(**{key: [scope.fact] for key in columns}))
-            case _:
-                found = Counter()
-        found["vector.text_hash"] = self._run(_UNUSED_VECTORS, f=scope.forest).scalar_one()
-        return found
+        """What is still there of an owner or a fact."""
+        if scope.target is Target.OWNER:
+            return self.of_forest(scope.forest)
+        if scope.fact is None:
+            return Counter()
+        columns = ("fact_id", "superseded_by", "payload_id", "item_id", "point_id")
+        return self._counted(*_references(**{key: [scope.fact] for key in columns}))
 
     def of_session(self, forest: ForestId, session: SessionId) -> Counter[str]:
         """What is still there of a session, in the transaction that deletes it."""

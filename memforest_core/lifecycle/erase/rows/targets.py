@@ -255,10 +255,11 @@ class TargetRows(BatchRows):
         statement = self._select(m.FactRow.fact_id).where(m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
         return self._db.scalar(statement) is not None
 
-    def sessions(self, forest: ForestId) -> dict[str, SessionId]:
-        """The sessions of a forest by the caller's ids."""
+    def sessions(self, forest: ForestId, name: str | None = None) -> dict[str, SessionId]:
+        """The sessions of a forest by the caller's ids: all, or the one of this ``name``."""
         s = m.Session
-        own = self._select(s.session_id, s.external_id).where(s.forest_id == forest)
+        named = s.external_id == name if name is not None else sa.true()
+        own = self._select(s.session_id, s.external_id).where(s.forest_id == forest, named)
         return {row.external_id: SessionId(row.session_id) for row in self._db.execute(own)}
 
     def statements(self, forest: ForestId) -> list[tuple[FactId, Statement]]:

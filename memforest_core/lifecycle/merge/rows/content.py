@@ -38,7 +38,7 @@ from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
 from memforest_core.store.statements import from_document
 from memforest_core.store.topics import CopiedTurns
-from memforest_core.store.trees import MEMBERS, TreeRows, head_of, micros, node_of
+from memforest_core.store.trees import TreeRows, head_of, members, micros, node_of
 from memforest_core.store.vectors import cell_hash, from_bytes
 
 _SCOPE = f"""
@@ -53,7 +53,7 @@ _NODES = sa.text("""
 
 _MEMBERS = sa.text(f"""
     SELECT p.tree_id, p.payload_id, coalesce(r.session_id, o.session_id) AS session_id
-      FROM memforest.tree r JOIN {MEMBERS} p ON p.tree_id = r.tree_id
+      FROM memforest.tree r CROSS JOIN {members("q.tree_id = r.tree_id")} p
       LEFT JOIN LATERAL (SELECT session_id FROM memforest.occurrence
                           WHERE tenant_id = :t AND fact_id = p.payload_id ORDER BY session_id LIMIT 1) o ON true
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state IN ('active', 'candidate')

@@ -28,7 +28,7 @@ from memforest_core.store.engine import transaction
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.rows import FIRST
 from memforest_core.store.statements import from_document
-from memforest_core.store.trees import MEMBERS, set_centroids
+from memforest_core.store.trees import members, set_centroids
 from memforest_core.store.vectors import Key, VectorRows, pooled_half, to_half
 
 # A candidate is compared by its sentence, and in routing by that with its origin and scene.
@@ -64,7 +64,7 @@ _MEMBERS = sa.text(f"""
          ORDER BY tree_id LIMIT :n)
     SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
       FROM scenes r
-      LEFT JOIN {MEMBERS} p ON p.tenant_id = :t AND p.tree_id = r.tree_id
+      LEFT JOIN {members("q.tree_id = r.tree_id")} p ON true
       LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
       LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
       LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
@@ -78,6 +78,12 @@ _WORKERS = sa.text(
 
 class ReembedRows(VectorRows, PlanRows):
     """Rows of one transaction of a tenant."""
+
+    def drop_changed(self) -> None:
+        """Drop the vectors of texts that were changed or deleted while they were embedded."""
+        self.unhurried()
+        for forest in self._db.scalars(self._select(m.Forest.forest_id)).all():
+            self.drop_orphans(ForestId(forest))
 
     def texts_after(
         self, kind: TextKind, after: UUID, limit: int, forest: ForestId | None
@@ -191,8 +197,8 @@ def live_collection(engine: sa.Engine) -> str | None:
         return found
 
 
-def make_live(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
-    """Make this the collection in use."""
+def make_live(engine: sa.Engine, name: str, model: str, dimension: int, *, live: bool = True) -> None:
+    """Make this the collection in use, or name it first: from then on deletions know its model's vectors."""
     with transaction(engine) as connection:
         connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
-        switch_collection(connection, name, model, dimension)
+        switch_collection(connection, name, model, dimension, live=live)
