@@ -492,6 +492,7 @@ def _database(engine: sa.Engine) -> sa.Row[Any]:
 
 
 def place_of(url: str) -> str:
-    """Database and host of a URL, without user and password."""
+    """Database, host and port of a URL, without user and password."""
     parsed = sa.make_url(url)
-    return f"{parsed.database} at {parsed.host or parsed.query.get('host') or 'localhost'}"
+    host, port = parsed.host or parsed.query.get("host") or "localhost", parsed.port or parsed.query.get("port")
+    return f"{parsed.database} at {host}:{port}" if port else f"{parsed.database} at {host}"

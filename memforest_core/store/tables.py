@@ -144,13 +144,14 @@ class TenantRole(Base, table="tenant_role"):
 
 
 class MovedTenant(Base, table="moved_tenant"):
-    """A tenant that another database has or is getting: its transactions are refused here, with the ``place``."""
+    """A tenant that another database has or is getting: its transactions are refused here, with the ``place``;
+    or one that a move has brought."""
 
     tenant: Mapped[Code] = mapped_column(primary_key=True)
     place: Mapped[Code | None]
-    """None where a move has brought it."""
     move_id: Mapped[UUID | None]
-    """The move that has not ended here, or that brought it."""
+    """The move that has not ended here."""
+    brought_by: Mapped[UUID | None]
 
 
 class ApiKey(OfTenant, Base, table="api_key"):

@@ -59,6 +59,9 @@ MEMBERS = """(SELECT tenant_id, tree_id, payload_id FROM memforest.node WHERE te
            UNION ALL SELECT tenant_id, tree_id, payload_id FROM memforest.placement WHERE tenant_id = :t)"""
 """What scopes have: the payloads of trees' leaves, and the facts of scopes without a tree. A join with it reads
 every node, because row security makes the union one piece: ``members`` is for that."""
+SCOPES_OF = sa.text(f"""
+    SELECT DISTINCT p.tree_id FROM {MEMBERS} p WHERE p.payload_id = ANY(CAST(:ids AS uuid[]))
+    """)  # noqa: S608 - a constant of this package
 
 
 def members(condition: str) -> str:

@@ -12,10 +12,18 @@ from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import InvalidInput, MemForestError, NotFound, StoreUnavailable, TenantMoved
+from memforest_core.errors import (
+    InvalidInput,
+    InvariantViolated,
+    MemForestError,
+    NotFound,
+    StoreUnavailable,
+    TenantMoved,
+)
 from memforest_core.lifecycle.move import cli
-from memforest_core.lifecycle.move.rows import forget, move
+from memforest_core.lifecycle.move.rows import _ALONE, forget, move
 from memforest_core.models.calls import Embedder
+from memforest_core.store.engine import place_of
 from memforest_core.work.jobs import WorkKind
 from tests.harness.kill_mover import killed
 from tests.harness.sayings import said
@@ -24,12 +32,14 @@ from tests.harness.stack import Stack, stack
 
 OWNERS = ("ann", "ben", "cleo")
 QUESTION = "Where did Bob move?"
+COMMITTED = "SELECT memforest.index_row.forest_id, memforest.index_row.point_id"
+"""The first statement after the other database has committed."""
 KILLED_AT = (
     ("CREATE TEMP TABLE", 20),  # while everything is copied
     ("pg_prepared_xacts", 1),  # just refused
     ("SET state = 'ready', indexed_version = 0", 1),  # copied, not committed
-    ("SELECT memforest.index_row.forest_id", 1),  # committed there
-    ("DELETE FROM memforest.fact", 4),  # while rows are deleted here
+    (COMMITTED, 1),
+    ("DELETE FROM memforest.fact", 1),  # while rows are deleted here
 )
 LEFT = ("audit", "worker", "collection", "migration", "schema_version")
 """What has rows of no tenant, and the audit."""
@@ -136,9 +146,34 @@ def test_a_mover_that_is_killed_at_each_step_under_writes_loses_and_doubles_noth
     assert {(owner, session): turns for owner, session, turns in other.rows(STORED)} == accepted
 
 
+def test_an_interrupted_move_ends_also_when_the_tenant_has_gone_on(
+    pipeline: Stack, other: Stack, servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    _tell(pipeline)
+    assert killed(pipeline.settings.database, _address(other), pipeline.tenant, COMMITTED)
+    with stack(servers, tmp_path / "third", embedder=embedder) as third:
+        _moved(other, third)
+        assert _moved(pipeline, other) == (0, 0.0)
+        assert [each.counts()["turn"] for each in (pipeline, other, third)] == [0, 0, 2 * len(OWNERS)]
+
+
+def test_a_log_that_does_not_fit_moves_nothing(pipeline: Stack, other: Stack) -> None:
+    """There was a tenant of this name there, and its log cannot be deleted."""
+    _tell(pipeline)
+    for each in (pipeline, other):
+        each.execute(
+            "INSERT INTO memforest.audit (tenant_id, actor, action, outcome) VALUES (:t, 'x', 'x', 'done')",
+            t=each.tenant,
+        )
+    with pytest.raises(InvariantViolated, match="nothing was moved"):
+        _moved(pipeline, other)
+    assert _found(pipeline) and not other.counts()["turn"]
+
+
 def test_what_cannot_move_is_refused_in_a_sentence(pipeline: Stack, other: Stack) -> None:
     pipeline.memory.enqueue("ann", "s", said("I moved to Lisbon in May."))
     here, index = pipeline.settings.database, pipeline.services.index
+    assert place_of("postgresql://owner:word@h:1/d") == "d at h:1" != place_of("postgresql://owner@h/d")
 
     def refused(kind: type[MemForestError], sentence: str, to: str, tenant: str = pipeline.tenant) -> None:
         with pytest.raises(kind, match=sentence):
@@ -150,6 +185,10 @@ def test_what_cannot_move_is_refused_in_a_sentence(pipeline: Stack, other: Stack
     refused(StoreUnavailable, "check the address", "postgresql://nobody@127.0.0.1:1/none")
     other.memory.enqueue("ben", "s", said("I have a dog."))
     refused(InvalidInput, "has a tenant of this name", _address(other))
+    for each in (pipeline, other):
+        with each.owner.connect() as mover:
+            assert mover.scalar(_ALONE)
+            refused(StoreUnavailable, "Another process moves a tenant", _address(other))
     with pytest.raises(InvalidInput, match="not moved from here"):
         forget(here, pipeline.tenant)
     pipeline.drive()

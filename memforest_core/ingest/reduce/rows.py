@@ -49,7 +49,7 @@ from memforest_core.store.rows import TenantRows, among, record_of, seconds_from
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
 from memforest_core.store.topics import ASSIGN, move_turns
-from memforest_core.store.trees import MEMBERS, SceneSpan, head_of, lock_trees, set_spans
+from memforest_core.store.trees import MEMBERS, SCOPES_OF, SceneSpan, head_of, lock_trees, set_spans
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.jobs import WorkState
 
@@ -353,10 +353,6 @@ _MOVE_MEMBERS = sa.text(f"""
     ON CONFLICT DO NOTHING
     """)  # noqa: S608 - a constant of this package
 
-_SCENES_OF = sa.text(f"""
-    SELECT DISTINCT p.tree_id FROM {MEMBERS} p WHERE p.payload_id = ANY(CAST(:ids AS uuid[]))
-    """)  # noqa: S608 - a constant of this package
-
 
 _MATCHED = sa.text("""
     SELECT w.session_id, w.ordinal, w.tree_id FROM memforest.cell c
@@ -395,7 +391,7 @@ class ScopeRows(TenantRows):
 
     def scenes_of(self, forest: ForestId, facts: Sequence[FactId], *, grown: bool = False) -> list[Scene]:
         """The scenes that have any of these facts; ``grown``: only those with trees."""
-        trees = self._run(_SCENES_OF, ids=list(facts)).scalars().all() if facts else ()
+        trees = self._run(SCOPES_OF, ids=list(facts)).scalars().all() if facts else ()
         # In two statements: without fresh statistics one would be planned as a scan of all trees.
         mine = among(m.Tree.tree_id, trees)
         return self._scenes(forest, mine & m.Tree.root_id.is_not(None) if grown else mine) if trees else []

@@ -30,6 +30,7 @@ WAIT_S = 60.0
 POLL_S = 0.02
 POINTS = 1_000
 """Deleted from the index at once."""
+LIVE = "READ COMMITTED"
 KEYS = "api_key"
 """These stay here, so that callers with an old key hear where the tenant is."""
 AUDIT = "audit"
@@ -41,7 +42,8 @@ Sums = Mapping[UUID | None, tuple[int, object]]
 """The number of rows of each forest, and the sum of their hashes."""
 
 _BIND = sa.text("SELECT set_config('memforest.tenant', :tenant, true), set_config('timezone', 'UTC', true)")
-_ALONE = sa.text("SELECT pg_try_advisory_xact_lock(hashtextextended('memforest.move ' || :tenant, 0))")
+# Two movers would end each other's refusal; they would also wait for each other's transactions.
+_ALONE = sa.text("SELECT pg_try_advisory_xact_lock(hashtextextended('memforest.move', 0))")
 _MODEL = sa.text("SELECT model, dimension FROM memforest.collection WHERE live")
 _BEGUN = sa.text("""
     SELECT l.pid, l.virtualtransaction FROM pg_locks l JOIN pg_stat_activity a USING (pid)
@@ -61,16 +63,16 @@ def move(database: DatabaseSettings, to: str, tenant: TenantId, index: VectorInd
     copied, and for how many seconds it was refused, both 0 if only the end of an interrupted move was left.
 
     Run again after an interruption it goes on. Raises InvalidInput, InvalidSettings, NotFound, IndexUnavailable, and
-    StoreUnavailable also while another process moves it or a transaction does not end.
+    StoreUnavailable also while another process moves one or a transaction does not end.
     """
     if not to.startswith("postgresql"):
         raise InvalidInput("Name the other database as --to postgresql://OWNER@HOST/DATABASE.")
     done = 0, 0.0
-    with opened_owner(database) as here, opened_owner(database, to) as there:
+    with opened_owner(database) as here, opened_owner(database, to) as there, _opened(here, tenant, LIVE) as held:
         place = place_of(to)
-        with ExitStack() as undoing, _opened(there, tenant, "READ COMMITTED") as target:
-            if not _arrived(here, target, tenant, place):
-                done = _copied(here, target, tenant, place, undoing)
+        with ExitStack() as undoing, _opened(there, tenant, LIVE) as target:
+            if not _arrived(here, held, target, tenant, place):
+                done = _copied(here, held, target, tenant, place, undoing)
             # Whether the transaction commits, only the other database knows.
             undoing.pop_all()
         with _opened(here, tenant) as source:
@@ -81,18 +83,18 @@ def move(database: DatabaseSettings, to: str, tenant: TenantId, index: VectorInd
             for table in _tables()[::-1]:
                 if table.name != KEYS:
                     source.execute(sa.delete(table).where(table.c.tenant_id == tenant))
-            _mark(source, tenant, place, None)
+            _mark(source, tenant, place=place, move_id=None)
     return done
 
 
 def forget(database: DatabaseSettings, tenant: TenantId) -> None:
     """Delete the rest of a tenant that was moved: its keys, and where it went. Raises InvalidInput."""
     with opened_owner(database) as here, _opened(here, tenant) as source:
-        place, move_id = _state(source, tenant)
+        place, move_id, _ = _state(source, tenant)
         if place is None or move_id is not None:
             raise InvalidInput("This tenant was not moved from here, or its move has not ended.")
         source.execute(sa.delete(m.ApiKey).where(m.ApiKey.tenant_id == tenant))
-        _mark(source, tenant, None, None)
+        _mark(source, tenant, place=None)
 
 
 @contextmanager
@@ -105,50 +107,49 @@ def _opened(engine: sa.Engine, tenant: TenantId, level: str = "REPEATABLE READ")
         yield connection
 
 
-def _state(connection: sa.Connection, tenant: TenantId) -> tuple[str | None, UUID | None]:
-    """Where a tenant went or is going, and the move that has not ended, or has brought it."""
-    own = sa.select(m.MovedTenant.place, m.MovedTenant.move_id).where(m.MovedTenant.tenant == tenant)
-    found = connection.execute(own).first()
-    return (None, None) if found is None else (found.place, found.move_id)
+def _state(connection: sa.Connection, tenant: TenantId) -> tuple[str | None, UUID | None, UUID | None]:
+    """Where a tenant went or is going, the move that has not ended, and the one that brought it."""
+    marks = sa.select(m.MovedTenant.place, m.MovedTenant.move_id, m.MovedTenant.brought_by)
+    found = connection.execute(marks.where(m.MovedTenant.tenant == tenant)).first()
+    return (None, None, None) if found is None else (found.place, found.move_id, found.brought_by)
 
 
-def _mark(connection: sa.Connection, tenant: TenantId, place: str | None, move_id: UUID | None) -> None:
-    """Refuse the tenant there, with the ``place``, or no more."""
-    connection.execute(sa.delete(m.MovedTenant).where(m.MovedTenant.tenant == tenant))
-    if place or move_id:
-        connection.execute(sa.insert(m.MovedTenant).values(tenant=tenant, place=place, move_id=move_id))
+def _mark(connection: sa.Connection, tenant: TenantId, **values: str | UUID | None) -> None:
+    """Change what ``_state`` gives; a tenant with a ``place`` is refused there."""
+    marked = insert(m.MovedTenant).values(tenant=tenant, **values)
+    connection.execute(marked.on_conflict_do_update(index_elements=["tenant"], set_=values))
 
 
 def _refuse(here: sa.Engine, tenant: TenantId, place: str | None, move_id: UUID | None = None) -> None:
     with _opened(here, tenant) as connection:
-        _mark(connection, tenant, place, move_id)
+        _mark(connection, tenant, place=place, move_id=move_id)
 
 
-def _arrived(here: sa.Engine, target: sa.Connection, tenant: TenantId, place: str) -> bool:
-    """Whether the other database has the tenant by this move, which was interrupted then; else it may begin."""
+def _arrived(here: sa.Engine, held: sa.Connection, target: sa.Connection, tenant: TenantId, place: str) -> bool:
+    """Whether the tenant came there by this move, which was interrupted then; else it may begin."""
     if is_same_database(here, target):
         raise InvalidInput("Both addresses are of one database: name the other one.")
-    if not target.scalar(_ALONE, {"tenant": tenant}):
-        raise StoreUnavailable("Another process moves this tenant there: wait for its end.")
-    with _opened(here, tenant) as source:
-        if not current_revision(source) == current_revision(target) == head_revision():
-            raise InvalidSettings("Run memforest db upgrade of this version for both databases first.")
-        if source.execute(_MODEL).all() != target.execute(_MODEL).all():
-            raise InvalidSettings("The databases differ in their embedding model, or one had no worker yet.")
-        (went, move_id), (_, brought_by) = _state(source, tenant), _state(target, tenant)
-        own = sa.select(sa.exists().where(m.Tenant.tenant_id == tenant))
-        known, arrived = source.scalar(own), bool(target.scalar(own))
+    both = held, target
+    if not all(each.scalar(_ALONE) for each in both):
+        raise StoreUnavailable("Another process moves a tenant from or to one of these databases: wait for its end.")
+    if not current_revision(held) == current_revision(target) == head_revision():
+        raise InvalidSettings("Run memforest db upgrade of this version for both databases first.")
+    if held.execute(_MODEL).all() != target.execute(_MODEL).all():
+        raise InvalidSettings("The databases differ in their embedding model, or one had no worker yet.")
+    (went, move_id, _), (_, _, brought_by) = (_state(each, tenant) for each in both)
+    known, taken = (each.scalar(sa.select(sa.exists().where(m.Tenant.tenant_id == tenant))) for each in both)
     if went is not None and (move_id is None or went != place):
         raise InvalidInput(f"The tenant was moved, or is being moved, to {went}.")
     if went is None and not known:
         raise NotFound(f"There is no tenant {tenant!r:.80}.")
-    if arrived and (went is None or move_id != brought_by):
+    arrived = move_id is not None and move_id == brought_by
+    if taken and not arrived:
         raise InvalidInput(f"{place} has a tenant of this name: name another database.")
     return arrived
 
 
 def _copied(
-    here: sa.Engine, target: sa.Connection, tenant: TenantId, place: str, undoing: ExitStack
+    here: sa.Engine, held: sa.Connection, target: sa.Connection, tenant: TenantId, place: str, undoing: ExitStack
 ) -> tuple[int, float]:
     """Copy and compare; ``undoing`` ends the refusal."""
     before: Sums = {}
@@ -158,28 +159,27 @@ def _copied(
         if last:
             undoing.callback(_refuse, here, tenant, None)
             _refuse(here, tenant, place, move_id)
-            _await_begun(here)
+            _await_begun(held)
         with _opened(here, tenant) as source:
             now = _sums(source, tenant)
             changed = [forest for forest in {**now, **before} if now.get(forest) != before.get(forest)]
             _replace(source, target, tenant, changed, last)
-            same = _sums(source, tenant, changed) == _sums(target, tenant, changed)
+            same = _sums(source, tenant, changed, last) == _sums(target, tenant, changed, last)
         before = now
         if not same or {f: n for f, (n, _) in now.items()} != {f: n for f, (n, _) in _sums(target, tenant).items()}:
             raise InvariantViolated("The copy differs from the rows here: nothing was moved.")
     target.execute(sa.delete(m.IndexRow).where(m.IndexRow.tenant_id == tenant, m.IndexRow.deleted))
     target.execute(_TO_INDEX, {"tenant": tenant})
     Loading(target).go_on_counting()
-    _mark(target, tenant, None, move_id)
+    _mark(target, tenant, place=None, move_id=None, brought_by=move_id)
     return sum(count for count, _ in now.values()), time.monotonic() - since
 
 
-def _await_begun(engine: sa.Engine) -> None:
+def _await_begun(held: sa.Connection) -> None:
     """Wait for all transactions that may have begun before the tenant was refused. Raises StoreUnavailable."""
     deadline, begun = time.monotonic() + WAIT_S, None
     while begun is None or begun:
-        with tenant_transaction(engine, NO_TENANT) as connection:
-            seen = {tuple(row) for row in connection.execute(_BEGUN)}
+        seen = {tuple(row) for row in held.execute(_BEGUN)}
         begun = seen if begun is None else begun & seen
         if begun and time.monotonic() > deadline:
             pids = ", ".join(sorted({str(pid) for pid, _ in begun}))
@@ -192,7 +192,7 @@ def _replace(source: sa.Connection, target: sa.Connection, tenant: TenantId, for
     for table in _tables()[::-1]:
         keys = list(table.primary_key)
         target.execute(sa.delete(table).where(sa.tuple_(*keys).in_(_chosen(table, keys, tenant, forests))))
-    for table in [*_tables(), *([stored_table(AUDIT)] if audit else [])]:
+    for table in _tables(audit):
         columns = _columns(table)
         read = _chosen(table, columns, tenant, forests).compile(dialect=source.dialect)
         # By way of another table, because Postgres copies none into one with row security.
@@ -212,9 +212,9 @@ def _replace(source: sa.Connection, target: sa.Connection, tenant: TenantId, for
         target.execute(added.on_conflict_do_nothing() if table.name == AUDIT else added)
 
 
-def _tables() -> list[sa.Table]:
-    """The tables with a tenant, parents first; without the audit."""
-    return [stored_table(name) for name, columns in saved_tables() if "tenant_id" in columns and name != AUDIT]
+def _tables(audit: bool = False) -> list[sa.Table]:
+    """The tables with a tenant, parents first; the audit only if wanted."""
+    return [stored_table(name) for name, own in saved_tables() if "tenant_id" in own and (audit or name != AUDIT)]
 
 
 def _columns(table: sa.Table) -> list[sa.Column[Any]]:
@@ -251,11 +251,11 @@ def _chosen(
     return rows.where(sa.or_(own, forest.is_(None)) if None in forests else own)
 
 
-def _sums(connection: sa.Connection, tenant: TenantId, forests: Forests | None = None) -> Sums:
+def _sums(connection: sa.Connection, tenant: TenantId, forests: Forests | None = None, audit: bool = False) -> Sums:
     """Of some forests what is equal for equal rows, in whichever database; of all what changes with any change of a
     row here, for which only the headers of rows are read."""
     parts = []
-    for table in _tables():
+    for table in _tables(audit):
         values = ", ".join(map(str, _columns(table)))
         words = f"{table}.ctid::text || {table}.xmin::text" if forests is None else f"ROW({values})::text"
         hashed: Any = sa.literal_column(f"CAST(hashtextextended('{table.name} ' || {words}, 0) AS numeric)")

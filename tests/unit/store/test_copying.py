@@ -25,7 +25,7 @@ from memforest_core.store.copying import (
 NOT_CONTENT = {
     "api_key",
     "audit", "calendar_digest", "collection", "extraction_cache", "forest", "index_row", "llm_call", "maintenance",
-    "maintenance_forest", "migration", "retention_policy", "running_session", "session_window", "summary_cache", "tenant", "tenant_role", "turn_pack",
+    "maintenance_forest", "migration", "moved_tenant", "retention_policy", "running_session", "session_window", "summary_cache", "tenant", "tenant_role", "turn_pack",
     "webhook_delivery", "webhook_endpoint", "window_item", "worker",
 }  # fmt: skip
 TENANT = TenantId("t")

@@ -19,7 +19,7 @@ from memforest_core.store.packs import of_sessions, unpack
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, TenantRows, among
 from memforest_core.store.statements import from_document
-from memforest_core.store.trees import MEMBERS
+from memforest_core.store.trees import SCOPES_OF
 
 TURNS = "unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS u(session, ordinal)"
 ITEMS = "unnest(CAST(:cells AS uuid[]), CAST(:items AS smallint[])) AS u(cell, item)"
@@ -230,8 +230,6 @@ _HASHES_OF_ITEMS = sa.text(f"""
      CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
 """)
 
-_TREES_OF = sa.text(f"SELECT DISTINCT p.tree_id FROM {MEMBERS} p WHERE p.payload_id = ANY(CAST(:ids AS uuid[]))")
-
 _FREE_CELLS = sa.text(f"""
     SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = {IDS} AND {free_cell(":f")}
 """)
@@ -339,7 +337,7 @@ class TargetRows(BatchRows):
     def path_above(self, payloads: Sequence[UUID]) -> tuple[list[NodeId], list[TreeId]]:
         """All internal nodes above the leaves of these cells and facts, and their trees."""
         nodes, _ = RemovalRows(self._db, self._tenant).nodes_above(payloads)
-        trees = self._run(_TREES_OF, ids=list(payloads)).scalars()
+        trees = self._run(SCOPES_OF, ids=list(payloads)).scalars()
         return list(nodes), [TreeId(tree) for tree in trees]
 
     def sessions_of(self, cells: Sequence[CellId]) -> list[SessionId]:

@@ -18,7 +18,8 @@ def upgrade() -> None:
     op.execute(
         """
         CREATE TABLE memforest.moved_tenant (
-            tenant text NOT NULL, place text, move_id uuid, CONSTRAINT pk_moved_tenant PRIMARY KEY (tenant));
+            tenant text NOT NULL, place text, move_id uuid, brought_by uuid,
+            CONSTRAINT pk_moved_tenant PRIMARY KEY (tenant));
         GRANT SELECT ON memforest.moved_tenant TO memforest_service, memforest_limited;
         ALTER TABLE memforest.moved_tenant ENABLE ROW LEVEL SECURITY;
         CREATE POLICY all_tenants ON memforest.moved_tenant USING (true);
