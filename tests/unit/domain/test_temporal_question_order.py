@@ -27,7 +27,9 @@ What was my weight before I started running in 2022? => before I started running
 Where did I work before that? => before | What was my previous job? => before
 Where did she use to live, where was she formerly? => before
 What did she do after quitting her job? => after quitting her job | Which city came after Lima in 2021? => after Lima
-What did I do next? => after | What was her first job? => first | Where did I live originally? => first
+Once the mill had flooded, where did I move? => after the mill had flooded | Who replaced Ann? => after Ann
+When Ann left, who did she hire next? => after Ann left | As soon as Rex died, what did I buy? => after Rex died
+Which doctor followed Moss? => after Moss | What did I do next? => after | What was her first job? => first | Where did I live originally? => first
 What was the last book I read? => latest | Where do I live now? => latest | What is my current weight? => latest
 Does she still live in Paris? => latest | How long did I live in Davis? => duration
 How long did it last? => duration | Where did I live between Boston and Miami? => between Boston / Miami
@@ -49,6 +51,7 @@ Where do I live? | Where did I live before June 2023? | What happened last week?
 What happened between March and June 2022? | What happened in the first week of June?
 What is the difference between tea and coffee? | What do I eat before bed? | Whom was I named after?
 Who looked after the cat? | What is her first name? | How long is the rope? | What did she learn after a while?
+Who followed me? | What do I do once a week? | When did I move, and where? | Have I once been to Rome?
 """),
         "",
     ],

@@ -122,6 +122,8 @@ Où habite Marc maintenant ? => latest | 立川に引っ越す前はどこに住
 合唱をやめたあとは何をした？ => after 合唱をやめた | 京都を出てから立川に着くまではどこにいた？ => between 京都を出 / 立川に着く
 最初の仕事は何だった？ => first | 最後に買った車は？ => latest | 健太が前に住んでた町は？ => before | Où vivait Marc apres Lyon ? => after Lyon
 健太は今どこに住んでる？ => latest | 健太は京都に何年間住んだ？ => duration
+Sobald der Laden zu war, wo war ich? => after der Laden zu war | Qui a remplacé Desta ? => after Desta
+Una vez que dejé Lima, ¿dónde viví? => after dejé Lima | ¿Quién sustituyó a Ana? => after a Ana
 """)
 
 
