@@ -26,9 +26,9 @@ class Kind(StrEnum):
     """A number that counts or measures something."""
 
 
-_QUERIES = re.compile(r"[^.!?\uff1f\u3002\n]*[?\uff1f]+")
+_QUERIES = re.compile(r"(?:^|(?<=[.!?\uff1f\u3002\n]))[^.!?\uff1f\u3002\n]*[?\uff1f]+")
 _NUMBER = re.compile(r"(?<![\w.,:/-])[^\w\s]?\d+(?:[.,]\d+)*[^\W\d_]{0,3}(?![\w:/-])")
-_CLOCK = re.compile(r"\b\d{1,2}(?:[:.]\d\d)?\s?[ap]\.?m\b|\b\d{1,2}:\d\d\b", re.IGNORECASE)
+_TIME = re.compile(r"\b\d{1,2}(?:[:.]\d\d)?\s?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b\d+\s?min(?:s|ut\w+)?\b", re.IGNORECASE)
 
 
 @lru_cache(maxsize=1_024)
@@ -40,17 +40,17 @@ def kind_of(question: str) -> Kind | None:
 
 def has_value(text: str, kind: Kind, spoken: Collection[Words]) -> bool:
     """Whether a text states a value of a kind, by the words of these languages; a question states none."""
-    said = _QUERIES.sub(" ", text) if "?" in text or "\uff1f" in text else text
+    said = _QUERIES.sub(" ", text)
     if kind is Kind.CODE:
         return bool(codes(said))
     kinds = [words.kinds for words in spoken]
     if kind is Kind.AMOUNT:
-        for pattern in (_CLOCK, *(words.dates for words in kinds)):
+        for pattern in (_TIME, *(words.dates for words in kinds)):
             said = pattern.sub(" ", said)
         return any(words.numbers.search(said) for words in kinds) or _NUMBER.search(parted(said)) is not None
     return any(getattr(words, f"{kind}s").search(said) for words in kinds)
 
 
 def corrects(text: str, spoken: Collection[Words]) -> bool:
-    """Whether somebody says in a text that what was said before it was wrong."""
-    return any(words.kinds.corrections.search(text) for words in spoken)
+    """Whether somebody says in a text, and does not ask, that what was said before it was wrong."""
+    return any(words.kinds.corrections.search(_QUERIES.sub(" ", text)) for words in spoken)

@@ -175,13 +175,13 @@ def _lift_values(
         read = [at for at in ranking if table.score[at] >= ABOUT * top or table.key(at) in passages]
         texts = _texts(store, table, scope, read)
         own = _by_subject(table, ranking, scope.forest.owner)
-        valued = {
-            at: table.key(at) for at in read if not joking(texts[at]) and has_value(texts[at], kind, question.spoken)
-        }
+        # Many candidates may be parts of one long turn.
+        having = {said for said in set(texts.values()) if not joking(said) and has_value(said, kind, question.spoken)}
+        valued = {at: table.key(at) for at in read if at in own and texts[at] in having}
         correcting = {key for at, key in valued.items() if corrects(texts[at], question.spoken)}
         parts = with_topics(scores, set(valued.values()), correcting)
         for at, key in valued.items():
-            if at in own and parts[key] >= ABOUT:
+            if parts[key] >= ABOUT:
                 column[at] = max(0.0, parts[key] * top - table.score[at]) + weight * OF_KIND * parts[key] * top
     table.add(VALUE, column, lift=True)
 

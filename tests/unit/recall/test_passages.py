@@ -64,6 +64,18 @@ def test_the_corrected_amount_is_first_though_another_turn_names_the_thing() -> 
     assert [VALUE in signals for _, signals in found[:3]] == [True, True, False]
 
 
+def test_neither_somebody_elses_value_nor_minutes_end_a_topic() -> None:
+    said = [
+        KAYAK[0],
+        ("Ann", "mine was 400"),
+        ("Odile", "90."),
+        ("Odile", "late, 5 minutes"),
+        ("Odile", "no sorry, 95"),
+    ]
+    found = recalled("How much did Odile get for the kayak?", said, SHED)
+    assert [text for text, _ in found[:2]] == ["no sorry, 95", "90."]
+
+
 @pytest.mark.parametrize("question", ["Who bought the kayak of Odile?", "Quanto recebeu Odile?"])
 def test_no_kind_no_lift(question: str) -> None:
     found = recalled(question, KAYAK, SHED)
