@@ -14,6 +14,7 @@ from memforest_core.domain.codes import codes
 from memforest_core.domain.scoring import Scores, Weights, coverage
 from memforest_core.domain.temporal_question import lists_all
 from memforest_core.domain.text import terms
+from memforest_core.domain.value_kinds import kind_of
 from memforest_core.models.token_vectors import Packed, Unit, unpack
 from memforest_core.recall.candidates import Scope
 from memforest_core.recall.index_search import best_of_words
@@ -190,8 +191,8 @@ def vote(pool: Pool, question: Question, weights: Weights) -> Table:
     for item in pool.items:
         in_time = pool.bounds.about != ALWAYS and touches(item.spans, pool.bounds.about)
         table.append(-1, (item.id, 0, 0), item.id, (item.id,), in_time=in_time)
-    if lists_all(question.text):
-        # What a list is made of was said in many sessions.
+    if lists_all(question.text) and kind_of(question.text) is None:
+        # What a list is made of was said in many sessions; one count is often in one turn.
         weights = {**weights, "root": 0.0}
     votes = Votes(table, cells, facts, nodes, weights)
     for name, signal in SIGNALS.items():
