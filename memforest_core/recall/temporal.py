@@ -172,12 +172,12 @@ def _lift_values(
         for at in reversed(ranking):
             scores[table.key(at)] = float(table.score[at]) / top
         passages = behind(key for key, score in scores.items() if score >= TOPIC)
-        read = [at for at in ranking if table.score[at] >= ABOUT * top or table.key(at) in passages]
-        texts = _texts(store, table, scope, read)
         own = _by_subject(table, ranking, scope.forest.owner)
+        near = (at for at in ranking if table.score[at] >= ABOUT * top or table.key(at) in passages)
+        texts = _texts(store, table, scope, [at for at in near if at in own])
         # Many candidates may be parts of one long turn.
         having = {said for said in set(texts.values()) if not joking(said) and has_value(said, kind, question.spoken)}
-        valued = {at: table.key(at) for at in read if at in own and texts[at] in having}
+        valued = {at: table.key(at) for at, said in texts.items() if said in having}
         correcting = {key for at, key in valued.items() if corrects(texts[at], question.spoken)}
         parts = with_topics(scores, set(valued.values()), correcting)
         for at, key in valued.items():
