@@ -34,6 +34,7 @@ from memforest_core.errors import (
     StoreContended,
     StoreRefused,
     StoreUnavailable,
+    TenantMoved,
 )
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ __all__ = [
     "StoredSession",
     "StoredTree",
     "Temperature",
+    "TenantMoved",
     "Timeline",
     "TimelineState",
     "Topic",

@@ -23,6 +23,7 @@ RAISED = [
     (errors.ForestFrozen("Being merged."), 423),
     (errors.InvalidSettings("Set a model."), 501),
     (errors.StoreUnavailable("Postgres is away."), 503),
+    (errors.TenantMoved("This tenant is in another database.", retry_after=5.0), 503),
     (errors.IndexUnavailable("Qdrant is away.", retry_after=3.0), 503),
     (errors.ForestChanged("Ask again."), 503),
     (errors.ModelUnavailable("The model is away."), 503),

@@ -22,6 +22,7 @@ TABLE: list[tuple[type[MemForestError], dict[str, float | str], Decision, Decisi
     (errors.ForestChanged, {}, LATER, LATER),
     (errors.StoreContended, {}, LATER, LATER),
     (errors.StoreRefused, {"code": "store_refused"}, LATER, LATER),
+    (errors.TenantMoved, {}, LATER, LATER),
     (errors.BrokerUnavailable, {}, LATER, LATER),
     (errors.IndexUnavailable, {}, LATER, LATER),
     (errors.ModelUnavailable, {}, LATER, LATER),

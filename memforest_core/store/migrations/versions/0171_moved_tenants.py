@@ -20,6 +20,7 @@ def upgrade() -> None:
         CREATE TABLE memforest.moved_tenant (
             tenant text NOT NULL, place text, move_id uuid, brought_by uuid,
             CONSTRAINT pk_moved_tenant PRIMARY KEY (tenant));
+        ALTER TABLE memforest.moved_tenant ALTER place SET STATISTICS 0;
         GRANT SELECT ON memforest.moved_tenant TO memforest_service, memforest_limited;
         ALTER TABLE memforest.moved_tenant ENABLE ROW LEVEL SECURITY;
         CREATE POLICY all_tenants ON memforest.moved_tenant USING (true);
