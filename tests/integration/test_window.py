@@ -86,8 +86,10 @@ def server(model: Summaries) -> Iterator[ModelServer]:
 
 @pytest.fixture
 def seeded(servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer) -> Iterator[Stack]:
-    """A stack whose summaries are written by a model, over HTTP."""
-    llm = {"summarize": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1", "timeout_s": 30.0}}
+    """A stack whose summaries are written by a model of its own, over HTTP: an earlier server at the same port may have
+    left the model paused in Redis."""
+    model = f"openai/model-{uuid4().hex[:8]}"
+    llm = {"summarize": {"model": model, "api_base": server.url, "api_key": "key-1", "timeout_s": 30.0}}
     with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:
         yield running
 
