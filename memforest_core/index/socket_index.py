@@ -168,7 +168,7 @@ class SocketIndex:
             with closing(_connected(self._path, self._timeout_s)) as connection, connection.makefile("rb") as read:
                 connection.sendall(f"{self._name} {name} {len(body)}\n".encode() + body)
                 kind, answer = read.read(1), read.read()
-            if not kind:
+            if kind not in (ANSWERED, REFUSED):
                 raise ConnectionResetError
             if kind == ANSWERED:
                 return call.result.validate_json(answer)

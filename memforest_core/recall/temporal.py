@@ -168,22 +168,32 @@ def _lift_values(
     top, column = table.best or 1.0, table.zeros()
     for number, scope in enumerate(scopes):
         ranking = table.ranking_of(number)
-        scores: dict[TurnKey, float] = {}
-        for at in reversed(ranking):
-            scores[table.key(at)] = float(table.score[at]) / top
-        passages = behind(key for key, score in scores.items() if score >= TOPIC)
+        scores = {at: float(table.score[at]) / top for at in ranking}
+        passages = behind(table.key(at) for at, score in scores.items() if score >= TOPIC)
         own = _by_subject(table, ranking, scope.forest.owner)
-        near = (at for at in ranking if table.score[at] >= ABOUT * top or table.key(at) in passages)
+        near = (at for at, score in scores.items() if score >= ABOUT or table.key(at) in passages)
         texts = _texts(store, table, scope, [at for at in near if at in own])
-        # Many candidates may be parts of one long turn.
-        having = {said for said in set(texts.values()) if not joking(said) and has_value(said, kind, question.spoken)}
-        valued = {at: table.key(at) for at, said in texts.items() if said in having}
-        correcting = {key for at, key in valued.items() if corrects(texts[at], question.spoken)}
-        parts = with_topics(scores, set(valued.values()), correcting)
-        for at, key in valued.items():
-            if parts[key] >= ABOUT:
-                column[at] = max(0.0, parts[key] * top - table.score[at]) + weight * OF_KIND * parts[key] * top
+        serious = {at: said for at, said in texts.items() if not joking(said)}
+        for at, part in _with_value(serious, scores, table, question, kind).items():
+            if part >= ABOUT:
+                column[at] = max(0.0, part * top - table.score[at]) + weight * OF_KIND * part * top
     table.add(VALUE, column, lift=True)
+
+
+def _with_value(
+    texts: Mapping[int, str], evidence: Mapping[int, float], table: Table, question: Question, kind: Kind
+) -> dict[int, float]:
+    """The candidates with a value of the kind, each with its evidence or that of the topic before it."""
+    # Many candidates may be parts of one long turn.
+    stating = {said for said in set(texts.values()) if has_value(said, kind, question.spoken)}
+    valued = {at: table.key(at) for at, said in texts.items() if said in stating}
+    taking_back = {said for said in stating if corrects(said, question.spoken)}
+    topics: dict[TurnKey, float] = defaultdict(float)
+    for at, part in evidence.items():
+        topics[table.key(at)] = max(topics[table.key(at)], part)
+    correcting = {key for at, key in valued.items() if texts[at] in taking_back}
+    parts = with_topics(topics, set(valued.values()), correcting)
+    return {at: parts[key] for at, key in valued.items()}
 
 
 def _lift_series(
@@ -225,14 +235,9 @@ def _of_kind(said: list[Statement], table: Table, question: Question, kind: Kind
         kind = Kind.CODE
     if kind is None:
         return said
-    keys = {each.at: table.key(each.at) for each in said}
-    having = {each.at for each in said if each.evidence > 0.0 and has_value(each.text, kind, question.spoken)}
-    correcting = {keys[each.at] for each in said if each.at in having and corrects(each.text, question.spoken)}
-    evidence: dict[TurnKey, float] = defaultdict(float)
-    for each in said:
-        evidence[keys[each.at]] = max(evidence[keys[each.at]], each.evidence)
-    parts = with_topics(evidence, {keys[at] for at in having}, correcting)
-    own = {at: part + OF_KIND for at in having if (part := parts[keys[at]]) >= LEAST_OF_KIND}
+    texts = {each.at: each.text for each in said if each.evidence > 0.0}
+    parts = _with_value(texts, {each.at: each.evidence for each in said}, table, question, kind)
+    own = {at: part + OF_KIND for at, part in parts.items() if part >= LEAST_OF_KIND}
     fades = WITHOUT_VALUE if any(part >= ABOUT + OF_KIND for part in own.values()) else 1.0
     return [each._replace(evidence=min(1.0, own.get(each.at, fades * each.evidence))) for each in said]
 
@@ -257,8 +262,8 @@ def _statements(
     spoken = [frozenset(terms(text)) for text in said]
     top = table.best or 1.0
     evidence = np.array([table.score[at] / top + NEARNESS * near[at] / nearest if at in own else 0.0 for at in read])
-    certain_of = order in {Order.LATEST, Order.DURATION} or planned(question.text)
-    evidence[[joking(text) or is_only_question(text) or (not certain_of and planned(text)) for text in said]] = 0.0
+    plans_count = order in {Order.LATEST, Order.DURATION} or planned(question.text)
+    evidence[[joking(text) or is_only_question(text) or (not plans_count and planned(text)) for text in said]] = 0.0
     if not scope.near and (telling := answering_terms(question.terms, question.spoken)):
         evidence[[telling.isdisjoint(words) for words in spoken]] = 0.0
     return [

@@ -23,6 +23,7 @@ from memforest_core.settings import DatabaseSettings
 from memforest_core.store import tables as m
 from memforest_core.store.copying import stored_table
 from memforest_core.store.engine import NO_TENANT, is_same_database, place_of, tenant_transaction, unhurried
+from memforest_core.store.rows import FIRST
 from memforest_core.store.schema import current_revision, head_revision, hold_back_upgrades, opened_owner
 
 WAIT_S = 60.0
@@ -75,10 +76,8 @@ def move(database: DatabaseSettings, to: str, tenant: TenantId, index: VectorInd
                 done = _copied(here, held, target, tenant, place, undoing)
             # Whether the transaction commits, only the other database knows.
             undoing.pop_all()
-        with _opened(here, tenant) as source:
-            points = sa.select(m.IndexRow.forest_id, m.IndexRow.point_id).where(m.IndexRow.tenant_id == tenant)
-            for some in source.execution_options(yield_per=POINTS).execute(points).partitions():
-                index.delete([PointKey(tenant, ForestId(forest), point) for forest, point in some])
+        for points in _points(here, tenant):
+            index.delete(points)
         with _opened(here, tenant) as source:
             for table in _tables()[::-1]:
                 if table.name != KEYS:
@@ -105,6 +104,19 @@ def _opened(engine: sa.Engine, tenant: TenantId, level: str = "REPEATABLE READ")
         hold_back_upgrades(connection)
         connection.execute(_BIND, {"tenant": tenant})
         yield connection
+
+
+def _points(here: sa.Engine, tenant: TenantId) -> Iterator[list[PointKey]]:
+    """The tenant's points, page by page; no transaction waits for the index."""
+    row, last = m.IndexRow, FIRST
+    own = sa.select(row.forest_id, row.point_id).where(row.tenant_id == tenant).order_by(row.point_id).limit(POINTS)
+    while True:
+        with _opened(here, tenant) as source:
+            found = source.execute(own.where(row.point_id > last)).all()
+        if not found:
+            return
+        yield [PointKey(tenant, ForestId(forest), point) for forest, point in found]
+        last = found[-1].point_id
 
 
 def _state(connection: sa.Connection, tenant: TenantId) -> tuple[str | None, UUID | None, UUID | None]:
