@@ -30,6 +30,7 @@ from memforest_core.models.litellm_runtime import (
     limited,
     litellm_module,
     misses_key,
+    openai_vectors,
 )
 
 Answer = TypeVar("Answer")
@@ -102,8 +103,9 @@ class LitellmRequests(LimitedCalls):
             "drop_params": True,
         }
         given = {name: value for name, value in (arguments | common).items() if value is not None}
-        call = partial(getattr(litellm_module(), function), **given)
-        return call_loop().run(partial(limited, call, most_bytes), deadline - time.perf_counter())
+        own = function == "aembedding" and self.target.api_base is not None and self.target.model.startswith("openai/")
+        called: Callable[..., Any] = openai_vectors if own else getattr(litellm_module(), function)
+        return call_loop().run(partial(limited, partial(called, **given), most_bytes), deadline - time.perf_counter())
 
 
 _RERANK_SETTINGS = "MEMFOREST_RECALL__RERANK"

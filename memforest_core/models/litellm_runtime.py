@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, Concatenate, TypeVar, cast
 
 import httpx
@@ -175,6 +176,31 @@ def litellm_module() -> Any:
     """litellm, imported at the first use (about 2 s and 155 MB)."""
     with _import_lock, uncollected():
         return _load()
+
+
+async def openai_vectors(
+    *, model: str, api_base: str, api_key: str, timeout: float, input: list[str], encoding_format: str, **_: object
+) -> Any:
+    """The answer of an openai/ server to a request for vectors, by litellm's client and with litellm's errors.
+
+    Its ``aembedding`` costs twice the CPU: it prices, copies and logs every call.
+    """
+    litellm, name = litellm_module(), model.removeprefix("openai/")
+    try:
+        client = litellm.main.openai_chat_completions._get_openai_client(
+            is_async=True, api_key=api_key, api_base=api_base, timeout=timeout, max_retries=0
+        )
+        body = {"model": name, "input": input, "encoding_format": encoding_format}
+        document = (await client.post("/embeddings", body=body, cast_to=httpx.Response)).json()
+    except (litellm.openai.OpenAIError, httpx.HTTPError, OSError, ValueError) as error:
+        raise litellm.exception_type(name, error, "openai") from error
+    known = document if isinstance(document, dict) else {}
+    usage = known["usage"] if isinstance(known.get("usage"), dict) else {}
+    tokens = usage.get("prompt_tokens")
+    counted = SimpleNamespace(prompt_tokens=tokens if isinstance(tokens, int) else 0)
+    price = litellm.model_cost.get(name, {}).get("input_cost_per_token") or 0.0
+    hidden = {"response_cost": counted.prompt_tokens * price}
+    return SimpleNamespace(data=known.get("data"), usage=counted, _hidden_params=hidden)
 
 
 def key_argument(api_key: str | None, api_base: str | None) -> str | None:

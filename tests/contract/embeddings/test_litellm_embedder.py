@@ -22,7 +22,7 @@ from memforest_core.models.calls import CallRecord, Step
 from memforest_core.models.litellm_requests import LitellmEmbedder
 from tests.harness.model_answers import HASH_DIMENSION, hash_vector
 from tests.harness.model_faults import Fault
-from tests.harness.model_server import ModelServer
+from tests.harness.model_server import ModelServer, _Response
 from tests.harness.timing import within
 
 SECRET = "my sister Anna lives in Lisbon"
@@ -86,6 +86,20 @@ def test_many_texts_are_sent_in_batches(server: ModelServer) -> None:
     parts = [embedder(server).embed(TEXTS[start : start + 4]).record for start in (0, 4, 8)]
     assert done.record.prompt_tokens == sum(record.prompt_tokens for record in parts) > 0
     assert done.record.cost_usd == pytest.approx(done.record.prompt_tokens / 1e6)
+
+
+def test_a_listed_model_costs_what_the_list_says(server: ModelServer) -> None:
+    given = StepSettings("openai/text-embedding-3-small", api_base=server.url, api_key="key-1")
+    record = LitellmEmbedder(given).embed(TEXTS).record
+    assert record.prompt_tokens > 0
+    assert record.cost_usd == pytest.approx(record.prompt_tokens * 0.02 / 1e6)
+
+
+def test_a_server_need_not_count_tokens(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_embed", lambda body: _Response(200, {"data": [{"embedding": [3.0, 4.0]}]}))
+    done = embedder(server).embed(["a"])
+    np.testing.assert_allclose(done.vectors, [[0.6, 0.8]])
+    assert done.record.prompt_tokens == 0
 
 
 def test_vectors_that_are_not_unit_are_made_so(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
