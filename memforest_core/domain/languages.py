@@ -75,8 +75,9 @@ _FOREIGN_ONLY = frozenset(word for word, found in _EVIDENCE.items() if found[0][
 _ENGLISH_ONLY = frozenset(word for word, found in _EVIDENCE.items() if found[0][0] == ENGLISH and found[0][1] > _SHARED)
 _SAMPLE = 600
 """Characters that are read: a paragraph is enough for its language."""
-_RUN = re.compile(r"[^\W\d_]+")
-_OPENING = re.compile(r"(?:[^\W\d_][^:\n]{0,60}:)?[^\w\n]*([^\W\d_]+)")
+_RUN = re.compile(r"(?<![^\W_])[^\W\d_]+(?![^\W_])")
+"""Letters next to a digit are part of an id, and no word."""
+_OPENING = re.compile(r"(?:[^\W\d_][^:\n]{0,60}:)?[^\w\n]*([^\W\d_]+)(?![^\W_])")
 """The first word, perhaps after a speaker's name."""
 _SURE = 2
 """Different function words that make a text another language than English."""

@@ -235,7 +235,7 @@ class LitellmEmbedder:
         return in_batches(texts, self._batch_size, bisected)
 
     def _request(self, texts: Sequence[str]) -> Embedded:
-        # OpenAI's client checks every number of a list. A server without base64 sends lists, or refuses it once; for
+        # Bytes are read faster than lists. A server without base64 sends lists nevertheless, or refuses it once; for
         # other providers the same word means bits (Titan) or bytes (Perplexity).
         coded = "base64" if self.model.startswith("openai/") else "float"
         given = {"input": list(texts), "encoding_format": coded}

@@ -183,7 +183,7 @@ async def openai_vectors(
 ) -> Any:
     """The answer of an openai/ server to a request for vectors, by litellm's client and with litellm's errors.
 
-    Its ``aembedding`` costs twice the CPU: it prices, copies and logs every call.
+    Its ``aembedding`` costs three times the CPU and more: it prices, copies and logs every call.
     """
     litellm, name = litellm_module(), model.removeprefix("openai/")
     try:

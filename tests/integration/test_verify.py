@@ -183,7 +183,11 @@ DAMAGE = [
         "UPDATE occurrence o SET turn_ordinals = ARRAY[0] FROM cell c WHERE c.cell_id = o.cell_id AND c.first_turn > 0",
     ),
     (Check.FACTS, "no_occurrence", f"DELETE FROM occurrence WHERE fact_id = {FACT}"),
-    (Check.FACTS, "no_scope", f"DELETE FROM node WHERE payload_id = {FACT}"),
+    (
+        Check.FACTS,
+        "no_scope",
+        f"WITH gone AS (DELETE FROM placement WHERE payload_id = {FACT}) DELETE FROM node WHERE payload_id = {FACT}",
+    ),
     (Check.TREE_HEADS, "root_missing", f"UPDATE tree SET root_id = NULL WHERE tree_id = {ROOTED}"),
     (Check.TREE_HEADS, "not_active", "UPDATE tree SET state = 'candidate' WHERE state = 'active'"),
     (Check.TREE_HEADS, "session_missing", f"DELETE FROM session WHERE session_id = {SESSION}"),

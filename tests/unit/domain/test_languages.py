@@ -115,3 +115,8 @@ def test_months_are_named_by_language() -> None:
 def test_every_language_has_its_function_words() -> None:
     assert all(len(words) >= 40 for words in STOP_WORDS.values())
     assert all(word == word.casefold() for words in STOP_WORDS.values() for word in words)
+
+
+def test_parts_of_ids_are_no_words() -> None:
+    """Romanian has the function words "ea" and "e", whose letters are hexadecimal digits."""
+    assert language_of("agent-a52dac15-88ce-4e5e-8fbe-ea004ac7b9eb moved to Lisbon in May 2026.") == "english"
