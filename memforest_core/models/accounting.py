@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
 from typing import Any, Literal
 
 from memforest_core.errors import MemForestError
@@ -38,6 +42,18 @@ UNPRICED = Price()
 
 _LISTED = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
 """A price's parts in litellm's list, in dollars per token."""
+_PACKAGE = "litellm"
+_LIST = f"{_PACKAGE}/model_prices_and_context_window_backup.json"
+
+
+@cache
+def listed(model: str) -> Mapping[str, float]:
+    """A model's entry in litellm's list, of which only that is read; empty where the list has none."""
+    name = f"\n    {json.dumps(model)}: "
+    text = Path(str(distribution(_PACKAGE).locate_file(_LIST))).read_text(encoding="utf-8")
+    found = text.find(name)
+    entry: Mapping[str, float] = {} if found < 0 else json.JSONDecoder().raw_decode(text, found + len(name))[0]
+    return entry
 
 
 class ListPrices:
@@ -57,11 +73,8 @@ class ListPrices:
         own = self._given.get(step, UNPRICED)
         if own.given:
             return own.cost_usd(prompt_tokens, completion_tokens, cached_tokens)
-        from memforest_core.models.litellm_runtime import litellm_module
-
-        listed: Mapping[str, Mapping[str, float]] = litellm_module().model_cost
-        known = listed.get(model) or listed.get(model.partition("/")[2])
-        if not known or "input_cost_per_token" not in known:
+        known = listed(model) or listed(model.partition("/")[2])
+        if "input_cost_per_token" not in known:
             return None
         per_token = (known.get(name) for name in _LISTED)
         listed_price = Price(*(None if price is None else price * 1e6 for price in per_token))

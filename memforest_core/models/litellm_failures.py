@@ -1,4 +1,5 @@
-"""litellm's exceptions in our taxonomy, with nothing of the prompt or the answer in the message."""
+"""litellm's exceptions, and those of calls without it, in our taxonomy, with nothing of the prompt or the answer in the
+message."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
+
+import httpx
 
 from memforest_core.errors import (
     TIMED_OUT,
@@ -23,6 +26,17 @@ from memforest_core.models.litellm_runtime import AnswerRefused, litellm_module,
 MAX_RETRY_AFTER_S = 3600.0
 _PERMANENT_CAUSES = (ImportError, UnicodeError, AnswerRefused)
 """litellm wraps these as lost connections: a provider package is missing, a text is not Unicode."""
+_WORDED = (400, 413, 422)
+"""Statuses whose cause only the answer's words tell; litellm knows those of many servers."""
+
+
+class ServerError(httpx.HTTPError):
+    """A server's answer to a call without litellm, with a status of 400 or more and the answer as its text."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        super().__init__(response.text)
+        self.response = response
+        self.status_code = response.status_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +75,51 @@ def check_target(target: Target, api_key: str | None) -> None:
         raise missing_key(target)
 
 
-def failure(error: BaseException, target: Target) -> MemForestError:
-    """The error to raise for what a litellm call ended with."""
+def _is(error: BaseException, *names: str) -> bool:
+    """Whether an error is of one of litellm's classes, which need not be imported."""
+    return any(each.__name__ in names and each.__module__.startswith("litellm.") for each in type(error).__mro__)
+
+
+def _classified(error: BaseException, target: Target) -> BaseException:
+    """The error, or litellm's for what a server refused in words."""
+    if not isinstance(error, ServerError) or error.status_code not in _WORDED:
+        return error
     litellm = litellm_module()
+    try:
+        litellm.exception_type(target.model.partition("/")[2], error, "openai")
+    except litellm.openai.OpenAIError as known:
+        error = known
+    return error
+
+
+def failure(error: BaseException, target: Target) -> MemForestError:
+    """The error to raise for what a call ended with."""
+    error = _classified(error, target)
     status = _status(error)
     wait = retry_after(_headers(error))
     names = " <- ".join(type(link).__name__ for link in _chain(error))
-    if isinstance(error, TimeoutError | litellm.Timeout) or status == 408:
+    if isinstance(error, TimeoutError | httpx.TimeoutException) or _is(error, "Timeout") or status == 408:
         return ModelUnavailable(
             f"The model {target} did not answer within {target.timeout_s:g} s (see {target.settings}__TIMEOUT_S).",
             retry_after=wait,
             code=TIMED_OUT,
         )
-    if isinstance(error, litellm.RateLimitError) or status == 429:
+    if _is(error, "RateLimitError") or status == 429:
         return ModelRateLimited(f"The model {target} is rate limited (429).", retry_after=wait)
-    if isinstance(error, litellm.AuthenticationError) or status in (401, 403):
+    if _is(error, "AuthenticationError") or status in (401, 403):
         return ModelAuthFailed(
             f"The model {target} refused the key ({status or 401}): set {target.settings}__API_KEY to a valid one."
         )
-    if isinstance(error, litellm.ContextWindowExceededError):
+    if _is(error, "ContextWindowExceededError"):
         return ContextTooLong(f"The input does not fit the context of {target}; send less at once.")
-    if isinstance(error, litellm.ContentPolicyViolationError):
+    if _is(error, "ContentPolicyViolationError"):
         return ContentRefused(f"The content policy of {target} refused the input.")
-    if any(type(link) is ValueError and "headers" in str(link) for link in _chain(error)):
-        # aiohttp's, which litellm wraps as a lost connection.
+    if any(type(link) in (ValueError, httpx.LocalProtocolError) and "header" in str(link) for link in _chain(error)):
+        # aiohttp's, which litellm wraps as a lost connection, or httpx's.
         return ModelAuthFailed(
             f"The key of {target} can't be sent, it has a line break or the like: set {target.settings}__API_KEY."
         )
-    if isinstance(error, litellm.BadRequestError) and "LLM Provider NOT provided" in str(error):
+    if _is(error, "BadRequestError") and "LLM Provider NOT provided" in str(error):
         return ModelRejected(
             f"The model name {target.model} does not say its provider: set {target.settings}__MODEL to"
             f" provider/name; for a server that speaks OpenAI's protocol, openai/{target.model} with"
@@ -97,14 +128,14 @@ def failure(error: BaseException, target: Target) -> MemForestError:
     permanent = next((x for x in _chain(error) if isinstance(x, _PERMANENT_CAUSES)), None)
     if permanent is not None:
         return _permanent(permanent, target, names)
-    if isinstance(error, litellm.NotFoundError):
+    if _is(error, "NotFoundError") or status == 404:
         return ModelRejected(
             f"{target} is not known there (404): change {target.settings}__MODEL, or {target.settings}__API_BASE when"
             " its path is missing (often /v1)."
         )
     if status is not None and 400 <= status < 500 and status not in (409, 425):
         return ModelRejected(f"The model {target} refused the request ({status}, {names}).")
-    if isinstance(error, litellm.APIError | litellm.APIConnectionError | OSError) or status:
+    if isinstance(error, httpx.HTTPError | OSError) or _is(error, "APIError", "APIConnectionError") or status:
         return ModelUnavailable(f"The model {target} cannot be used now ({names}).", retry_after=wait)
     return ModelRejected(f"The call of {target} failed in litellm ({names}).")
 
@@ -116,8 +147,9 @@ def _permanent(cause: BaseException, target: Target, names: str) -> ModelRejecte
 
 def refuses(error: BaseException | None, words: Collection[str]) -> bool:
     """Whether a provider refused the way of requesting that its answer names with one of the words, not the request."""
-    refusals = litellm_module().BadRequestError, litellm_module().UnprocessableEntityError
-    return isinstance(error, refusals) and any(word in str(error).lower() for word in words)
+    if error is None or not (_is(error, "BadRequestError", "UnprocessableEntityError") or _status(error) in _WORDED):
+        return False
+    return any(word in str(error).lower() for word in words)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

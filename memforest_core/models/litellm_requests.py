@@ -30,8 +30,8 @@ from memforest_core.models.litellm_runtime import (
     limited,
     litellm_module,
     misses_key,
-    openai_vectors,
 )
+from memforest_core.models.openai_vectors import PREFIX, OpenAIVectors
 
 Answer = TypeVar("Answer")
 
@@ -47,6 +47,8 @@ class LitellmRequests(LimitedCalls):
         self.target = Target(settings.model, settings.api_base, settings.timeout_s, prefix)
         self._has_key = False
         self._instead: dict[str, object] = {}
+        alone = step is Step.EMBED and settings.api_base is not None and settings.model.startswith(PREFIX)
+        self._alone = OpenAIVectors(settings) if alone else None
 
     def require_key(self) -> None:
         """Raise ModelAuthFailed when the model needs a key and none is set."""
@@ -62,7 +64,8 @@ class LitellmRequests(LimitedCalls):
 
         Raises ModelAuthFailed as ``require_key``.
         """
-        litellm_module()  # its import takes seconds, which are no part of a call
+        if self._alone is None:
+            litellm_module()  # its import takes seconds, which are no part of a call
         self.require_key()
         started = time.perf_counter()
         ended = send(started + self.target.timeout_s)
@@ -103,8 +106,7 @@ class LitellmRequests(LimitedCalls):
             "drop_params": True,
         }
         given = {name: value for name, value in (arguments | common).items() if value is not None}
-        own = function == "aembedding" and self.target.api_base is not None and self.target.model.startswith("openai/")
-        called: Callable[..., Any] = openai_vectors if own else getattr(litellm_module(), function)
+        called: Callable[..., Any] = self._alone.request if self._alone else getattr(litellm_module(), function)
         return call_loop().run(partial(limited, partial(called, **given), most_bytes), deadline - time.perf_counter())
 
 
@@ -237,7 +239,7 @@ class LitellmEmbedder:
     def _request(self, texts: Sequence[str]) -> Embedded:
         # Bytes are read faster than lists. A server without base64 sends lists nevertheless, or refuses it once; for
         # other providers the same word means bits (Titan) or bytes (Perplexity).
-        coded = "base64" if self.model.startswith("openai/") else "float"
+        coded = "base64" if self.model.startswith(PREFIX) else "float"
         given = {"input": list(texts), "encoding_format": coded}
         return Embedded(*self._requests.rows("aembedding", len(texts), partial(self._vectors, len(texts)), **given))
 

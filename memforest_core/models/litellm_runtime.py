@@ -12,7 +12,6 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, Concatenate, TypeVar, cast
 
 import httpx
@@ -142,6 +141,15 @@ def _in_one(init: Callable[..., None]) -> Callable[..., None]:
 
 
 @cache
+def bound_httpx() -> None:
+    """Let every answer over httpx keep the limit of the call that it is part of, and log no request."""
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    transport: Any = httpx.AsyncHTTPTransport
+    transport.handle_async_request = bounded(transport.handle_async_request)
+
+
+@cache
 def _load() -> Any:
     # litellm fetches a price list from the network while it is imported, and reads a .env file
     # that it finds above its own directory, unless these say otherwise. It offers no other switch.
@@ -157,14 +165,13 @@ def _load() -> Any:
     # Their debug lines hold whole requests, conversation text included.
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    for name in ("openai", "httpx", "httpcore", "aiohttp"):
+    for name in ("openai", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)
     # Its text has the values of the answer, and Python prints it.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     transport: Any = importlib.import_module("litellm.llms.custom_httpx.aiohttp_transport").LiteLLMAiohttpTransport
-    plain: Any = httpx.AsyncHTTPTransport
-    for each in (transport, plain):
-        each.handle_async_request = bounded(each.handle_async_request)
+    transport.handle_async_request = bounded(transport.handle_async_request)
+    bound_httpx()
     # Its class of messages refuses a content in parts, as some servers write it.
     litellm.Message.__init__ = _in_one(litellm.Message.__init__)
     # Imported by the first call otherwise, as part of its time: half a second, and several on a busy machine.
@@ -176,31 +183,6 @@ def litellm_module() -> Any:
     """litellm, imported at the first use (about 2 s and 155 MB)."""
     with _import_lock, uncollected():
         return _load()
-
-
-async def openai_vectors(
-    *, model: str, api_base: str, api_key: str, timeout: float, input: list[str], encoding_format: str, **_: object
-) -> Any:
-    """The answer of an openai/ server to a request for vectors, by litellm's client and with litellm's errors.
-
-    Its ``aembedding`` costs three times the CPU and more: it prices, copies and logs every call.
-    """
-    litellm, name = litellm_module(), model.removeprefix("openai/")
-    try:
-        client = litellm.main.openai_chat_completions._get_openai_client(
-            is_async=True, api_key=api_key, api_base=api_base, timeout=timeout, max_retries=0
-        )
-        body = {"model": name, "input": input, "encoding_format": encoding_format}
-        document = (await client.post("/embeddings", body=body, cast_to=httpx.Response)).json()
-    except (litellm.openai.OpenAIError, httpx.HTTPError, OSError, ValueError) as error:
-        raise litellm.exception_type(name, error, "openai") from error
-    known = document if isinstance(document, dict) else {}
-    usage = known["usage"] if isinstance(known.get("usage"), dict) else {}
-    tokens = usage.get("prompt_tokens")
-    counted = SimpleNamespace(prompt_tokens=tokens if isinstance(tokens, int) else 0)
-    price = litellm.model_cost.get(name, {}).get("input_cost_per_token") or 0.0
-    hidden = {"response_cost": counted.prompt_tokens * price}
-    return SimpleNamespace(data=known.get("data"), usage=counted, _hidden_params=hidden)
 
 
 def key_argument(api_key: str | None, api_base: str | None) -> str | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -169,3 +172,34 @@ def test_a_missing_key_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelAuthFailed, match="MEMFOREST_EMBEDDING__API_KEY"):
         LitellmEmbedder(StepSettings("openai/text-embedding-3-small")).embed(["a"])
+
+
+def test_a_key_that_cannot_be_sent_names_its_setting(server: ModelServer) -> None:
+    with pytest.raises(ModelAuthFailed, match=r"line break.*MEMFOREST_EMBEDDING__API_KEY"):
+        embedder(server, api_key="key-1\nkey-2").embed(["a"])
+    assert not server.requests
+
+
+ALONE = """
+import json, sys
+from memforest_core.errors import MemForestError
+from memforest_core.models.accounting import StepSettings
+from memforest_core.models.litellm_requests import LitellmEmbedder
+model = LitellmEmbedder(StepSettings("openai/text-embedding-3-small", api_base=sys.argv[1], api_key="key-1"))
+codes = []
+for _ in range(5):
+    try:
+        codes.append(model.embed_query(["a longer text about a subject"]).record.cost_usd > 0)
+    except MemForestError as error:
+        codes.append(error.code)
+print(json.dumps([codes, "litellm" in sys.modules, "openai" in sys.modules]))
+"""
+
+
+def test_neither_vectors_nor_a_server_that_is_down_load_litellm(server: ModelServer) -> None:
+    """Given a process without a chat model, when it embeds and prices, and its server fails, then it imports none."""
+    server.script(None, Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.DISCONNECT, Fault.UNAUTHORIZED)
+    ended = subprocess.run([sys.executable, "-c", ALONE, server.url], check=True, capture_output=True, text=True)
+    unavailable = ModelUnavailable.code
+    expected = [True, ModelRateLimited.code, unavailable, unavailable, ModelAuthFailed.code]
+    assert json.loads(ended.stdout) == [expected, False, False]
