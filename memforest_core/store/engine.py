@@ -221,6 +221,7 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
         max_overflow=settings.max_overflow,
         pool_timeout=settings.answer_timeout_s,
         pool_recycle=1800,
+        pool_use_lifo=True,  # The connection that was used last has its plans, and is in the processor's caches.
         # Parameters are conversation text: no error message may quote them.
         hide_parameters=True,
         connect_args={
