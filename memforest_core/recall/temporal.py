@@ -34,7 +34,7 @@ from memforest_core.domain.temporal_question import (
     previous_attributes,
     series_of,
 )
-from memforest_core.domain.text import normalize_name, terms
+from memforest_core.domain.text import normalize_name, terms, terms_among
 from memforest_core.domain.value_kinds import Kind, corrects, has_value, kind_of
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import ModelRejected, ModelUnavailable
@@ -98,8 +98,8 @@ Near = dict[int, tuple[float, Moment]]
 
 
 class Statement(NamedTuple):
-    """A candidate with its timestamp, its terms, and the evidence that it is about the subject of the question: 1 for
-    the best of all."""
+    """A candidate with its timestamp, its terms that matter, and the evidence that it is about the subject of the
+    question: 1 for the best of all."""
 
     at: int
     moment: Moment
@@ -259,12 +259,14 @@ def _statements(
     passages = behind(table.key(ranking[place]) for place in best) if kind is not None else ()
     read = [at for place, at in enumerate(ranking) if place < READ or near[at] > 0.0 or table.key(at) in passages]
     said, order = list(_texts(store, table, scope, read).values()), series_of(question.text)
-    spoken = [frozenset(terms(text)) for text in said]
+    telling, query = answering_terms(question.terms, question.spoken), order_of(question.text)
+    wanted = telling.union(terms(query.anchor), terms(query.other))
+    spoken = [terms_among(text, wanted) for text in said]
     top = table.best or 1.0
     evidence = np.array([table.score[at] / top + NEARNESS * near[at] / nearest if at in own else 0.0 for at in read])
     plans_count = order in {Order.LATEST, Order.DURATION} or planned(question.text)
     evidence[[joking(text) or is_only_question(text) or (not plans_count and planned(text)) for text in said]] = 0.0
-    if not scope.near and (telling := answering_terms(question.terms, question.spoken)):
+    if telling and not scope.near:
         evidence[[telling.isdisjoint(words) for words in spoken]] = 0.0
     return [
         Statement(at, _moment(table, at), held, float(part), text)

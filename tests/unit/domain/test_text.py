@@ -23,11 +23,42 @@ from memforest_core.domain.text import (
     sentences,
     signs,
     terms,
+    terms_among,
     variants,
 )
 from tests.harness.tables import cases
 
 SPOKEN = ("walk", "relat", "hope", "organiz", "condit", "care", "generat", "carr", "happ", "oper", "sens", "digit")
+
+
+ENDINGS = (
+    "",
+    "s",
+    "es",
+    "ies",
+    "ied",
+    "ed",
+    "edly",
+    "ing",
+    "ying",
+    "ly",
+    "ation",
+    "fulness",
+    "y",
+    "ement",
+    "sses",
+    "'s",
+)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_terms_among_others_are_those_that_the_whole_text_has(ending: str) -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = [f"{a}{b}{c}{ending}" for a in letters for b in letters for c in ("", "n", "e")]
+    for word in ["dying", "skis", "skies", *words]:
+        assert terms_among(f"Seen: {word}", terms(word)) == set(terms(word)), word
+    assert terms_among("Anna was dying while Zoé ran 5 miles", {"die", "zoe", "5", "cat"}) == {"die", "zoe", "5"}
+    assert not terms_among("Anna runs", ())
 
 
 def test_clean_drops_what_a_database_refuses_and_composes_the_rest() -> None:
