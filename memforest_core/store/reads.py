@@ -34,7 +34,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
-E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,6 @@ class Reader:
     def together(self, first: Read[A], second: Read[B], third: Read[C], /) -> tuple[A, B, C]: ...
     @overload
     def together(self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], /) -> tuple[A, B, C, D]: ...
-    @overload
-    def together(
-        self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], fifth: Read[E], /
-    ) -> tuple[A, B, C, D, E]: ...
     def together(self, *reads: Read[Any]) -> tuple[Any, ...]:
         """What several statements find, in one round trip. Raises StoreUnavailable."""
         return tuple(self._all(reads))

@@ -6,22 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import (
-    KNOWN_IDS,
-    CellId,
-    FactId,
-    ForestId,
-    NodeId,
-    PayloadId,
-    SessionId,
-    TenantId,
-    TreeKind,
-)
+from memforest_core.domain.ids import KNOWN_IDS, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeKind
 from memforest_core.domain.text import beginnings, signs
 from memforest_core.models.calls import CallRecord
 from memforest_core.models.token_vectors import from_bytes
@@ -58,6 +48,8 @@ MAX_SIGNS = 64
 T = TypeVar("T")
 
 _KINDS = {kind.value: kind for kind in TreeKind}
+# Calls of CellId and the like are Python's; a recall would make a thousand.
+_ids: Any = KNOWN_IDS
 
 
 class RecallRows:
@@ -300,27 +292,17 @@ def _cold(rows: Rows) -> tuple[TextsById, TextsById]:
 def _cells(rows: Rows) -> tuple[list[CellRef], list[TurnHead]]:
     cells, heads = {}, []
     for cell, session, first, last, start, end, placed, root, ordinal, turn, outside, speaker, name, at, *rest in rows:
-        of = SessionId(KNOWN_IDS[session])
+        of = _ids[session]
         if cell not in cells:
-            above = None if root is None else NodeId(KNOWN_IDS[root])
-            cells[cell] = CellRef(CellId(KNOWN_IDS[cell]), of, first, last, start, end, placed, above)
+            above = None if root is None else _ids[root]
+            cells[cell] = CellRef(_ids[cell], of, first, last, start, end, placed, above)
         if ordinal is not None:
             heads.append(TurnHead(of, ordinal, turn, outside, speaker, name, at.astimezone(UTC), *rest))
     return list(cells.values()), heads
 
 
 def _links(rows: Rows) -> list[Link]:
-    return [
-        Link(
-            FactId(KNOWN_IDS[fact]),
-            CellId(KNOWN_IDS[cell]),
-            SessionId(KNOWN_IDS[session]),
-            tuple(ordinals),
-            corrected,
-            wrong,
-        )
-        for fact, cell, session, ordinals, corrected, wrong in rows
-    ]
+    return [Link(_ids[fact], _ids[cell], _ids[of], tuple(turns), *rest) for fact, cell, of, turns, *rest in rows]
 
 
 def _facts(rows: Rows) -> list[FactText]:
