@@ -50,6 +50,15 @@ SHOWN = rows_of(
 )
 
 
+def test_reads_one_after_the_other_have_one_connection_of_many(address: DatabaseSettings) -> None:
+    many = open_engine(address.model_copy(update={"pool_size": 3}))
+    opened = [many.connect() for _ in range(3)]
+    for each in opened:
+        each.close()
+    assert len({Reader(many, TENANT).one(BACKEND) for _ in range(6)}) == 1
+    many.dispose()
+
+
 def test_reads_by_ids_are_planned_once_and_never_read_a_whole_table(engine: sa.Engine) -> None:
     """Given reads that look rows up by ids, when they are repeated on a connection, then each is planned once for all
     values, with an index; other reads of the same connection are planned as ever."""
