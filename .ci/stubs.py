@@ -1,4 +1,4 @@
-"""Writes the stubs of the classes whose methods are made: what editors and mypy know of them.
+"""Writes the stubs of the package and of the classes whose methods are made: what editors and mypy know of them.
 
 ``python .ci/stubs.py`` writes the files; a test compares them with the library. The remote classes read the signatures
 of the library from the first one.
@@ -24,12 +24,14 @@ MODULES = (
     "memforest_core.client.remote.remote_memory",
     "memforest_core.client.lifecycle",
     "memforest_core.client.api",
+    "memforest_core",
 )
 
 
 def path_of(name: str) -> Path:
-    """The stub of a module."""
-    return ROOT / f"{name.replace('.', '/')}.pyi"
+    """The stub of a module, or of the package."""
+    place = ROOT / name.replace(".", "/")
+    return place / "__init__.pyi" if place.is_dir() else place.with_suffix(".pyi")
 
 
 @functools.cache
@@ -130,9 +132,18 @@ def _files(method: Any) -> Iterator[str]:
         yield method.__globals__["__file__"]
 
 
+def exports(package: ModuleType) -> str:
+    """The stub of a package whose names are imported when they are first used."""
+    names = "".join(
+        f"from {module} import {name} as {name}\n" for module, own in package._NAMES.items() for name in own.split()
+    )
+    return f'"""Made by ``python .ci/stubs.py``."""\n\n{names}\n__version__: str\n'
+
+
 def written(name: str) -> str:
     """A stub as it is checked in: formatted."""
-    text = Stub(name).text()
+    module = importlib.import_module(name)
+    text = exports(module) if hasattr(module, "_NAMES") else Stub(name).text()
     for command in (["format"], ["check", "--select", "I,F401", "--fix"], ["format"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(path_of(name)), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 - ours
