@@ -4,8 +4,6 @@ Work lives in Postgres rows; a message only wakes somebody up. So losing a messa
 nothing, and most of what Celery offers for reliable delivery is left off on purpose.
 """
 
-from __future__ import annotations
-
 from kombu.entity import Queue as BrokerQueue
 
 from memforest_core.settings import load_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import THREADS, Face, Threads, face_of, on_new_thread
@@ -16,9 +16,6 @@ from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S
-
-if TYPE_CHECKING:
-    pass
 
 
 @face_of(DeadLetters)

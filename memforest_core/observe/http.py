@@ -1,7 +1,5 @@
 """Routes of reading what is stored, and of the log of model calls."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import GET, READ, Route
 
 _ALICE = {"owner": "alice"}

@@ -1,7 +1,5 @@
 """Routes of recall, answers and timelines."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import GET, POST, READ, Route
 
 _QUESTION = {"owner": "alice", "question": "Where does Alice live?"}

@@ -1,7 +1,5 @@
 """Where operations, dead letters and the audit are seen."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import ADMIN, GET, POST, READ, WRITE, Route
 
 ROUTES = (

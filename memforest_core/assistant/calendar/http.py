@@ -1,7 +1,5 @@
 """Routes of days, weeks and periods."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import GET, POST, READ, WRITE, Route
 
 ROUTES = (

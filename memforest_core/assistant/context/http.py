@@ -1,7 +1,5 @@
 """Routes of contexts of a chat turn."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import POST, READ, Route
 
 ROUTES = (

@@ -1,7 +1,5 @@
 """Routes of the window of a conversation."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import GET, POST, READ, WRITE, Route
 
 ROUTES = (

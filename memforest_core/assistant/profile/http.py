@@ -1,7 +1,5 @@
 """Routes of profiles, notes, intents and forgetting by words."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import GET, POST, READ, WRITE, Route
 
 ROUTES = (

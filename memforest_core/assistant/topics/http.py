@@ -1,7 +1,5 @@
 """Routes of topics."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import GET, POST, PUT, READ, WRITE, Route
 
 ROUTES = (

@@ -1,7 +1,5 @@
 """Where sessions are handed over and waited for."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import ADMIN, GET, POST, PUT, READ, WRITE, Route
 
 ROUTES = (

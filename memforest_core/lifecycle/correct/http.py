@@ -1,7 +1,5 @@
 """Routes of corrections and pins."""
 
-from __future__ import annotations
-
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.routes import GET, POST, READ, WRITE, Route
 

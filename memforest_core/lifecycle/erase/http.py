@@ -1,7 +1,5 @@
 """Routes of deletions and their receipts."""
 
-from __future__ import annotations
-
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.routes import GET, POST, READ, WRITE, Route
 

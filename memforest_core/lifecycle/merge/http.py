@@ -1,7 +1,5 @@
 """Routes of merges."""
 
-from __future__ import annotations
-
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.routes import ADMIN, POST, Route
 

@@ -1,7 +1,5 @@
 """Routes of rebuilds."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import ADMIN, POST, Route
 
 _ALICE = {"owner": "alice"}

@@ -1,7 +1,5 @@
 """Routes of retention policies."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import ADMIN, GET, POST, PUT, Route
 
 _ALICE = {"owner": "alice"}

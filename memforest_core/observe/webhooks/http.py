@@ -1,7 +1,5 @@
 """Routes of webhooks and their deliveries."""
 
-from __future__ import annotations
-
 from memforest_core.domain.routes import ADMIN, DELETE, GET, POST, PUT, Route
 
 _HOOK = {"url": "https://example.com/hook", "events": ["session.ready"]}

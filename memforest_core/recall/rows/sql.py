@@ -4,8 +4,6 @@ Where there are many rows an id comes back as its place in the given ids (``at``
 that was made before is found: making a UUID in Python takes as long as the rest of a row.
 """
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from memforest_core.domain.facts import CORRECTED_ITEM

@@ -1,7 +1,5 @@
 """How Alembic meets the database: always over the connection that ``schema.py`` opened and locked."""
 
-from __future__ import annotations
-
 from alembic import context
 
 from memforest_core.store.tables import SCHEMA, Base
