@@ -8,8 +8,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
-branch_labels = None
-depends_on = None
 
 compatible = False
 """Say why the version before may go on with it, or may not."""

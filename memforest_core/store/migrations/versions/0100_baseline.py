@@ -8,8 +8,6 @@ from alembic import op
 
 revision = "0100"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 compatible = False
 

@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0101"
 down_revision = "0100"
-branch_labels = None
-depends_on = None
 
 compatible = True
 """The version before stores turns without it and reads their dates by the owner's zone."""

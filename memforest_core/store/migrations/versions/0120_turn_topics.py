@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0120"
 down_revision = "0101"
-branch_labels = None
-depends_on = None
 
 compatible = True
 """The version before stores turns without topics; those have none before their cells are placed again."""

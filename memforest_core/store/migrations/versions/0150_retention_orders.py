@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0150"
 down_revision = "0120"
-branch_labels = None
-depends_on = None
 
 compatible = True
 """The version before does not set these orders; a run of a policy that has one fails there and is tried again."""

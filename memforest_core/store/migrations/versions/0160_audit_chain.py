@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0160"
 down_revision = "0150"
-branch_labels = None
-depends_on = None
 
 compatible = True
 """The version before adds rows without either; a trigger completes them."""

@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0161"
 down_revision = "0160"
-branch_labels = None
-depends_on = None
 
 compatible = False
 

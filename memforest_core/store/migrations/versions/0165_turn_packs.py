@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0165"
 down_revision = "0161"
-branch_labels = None
-depends_on = None
 
 compatible = False
 """The version before would read a packed turn as one without a text."""

@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0170"
 down_revision = "0165"
-branch_labels = None
-depends_on = None
 
 compatible = False
 """The version before would look for the placements of leaves."""

@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0171"
 down_revision = "0170"
-branch_labels = None
-depends_on = None
 
 compatible = False
 """The version before would write to a tenant that is being moved."""
