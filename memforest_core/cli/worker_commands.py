@@ -6,17 +6,14 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from memforest_core.cli.toolkit.options import JsonOption, option
 from memforest_core.cli.toolkit.output import Exit, print_json
 from memforest_core.errors import InvalidSettings
-from memforest_core.settings import OFFLINE
-
-if TYPE_CHECKING:
-    from memforest_core.settings import Settings
+from memforest_core.settings import OFFLINE, Settings
 
 
 def flower(
@@ -30,8 +27,6 @@ def flower(
 
     FLOWER_BASIC_AUTH=user:password sets the login. /metrics and /healthcheck need none.
     """
-    import os
-
     from memforest_workers.flower import refuse_open, serve
 
     if not insecure:

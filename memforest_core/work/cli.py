@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import typer
 from pydantic import TypeAdapter
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
-from memforest_core.cli.toolkit.operating import (
-    TIMEOUT_S,
-    ActorOption,
-    NoWaitOption,
-    TimeoutOption,
-    YesOption,
-    actor_named,
-    confirm,
-    counts_line,
-)
+from memforest_core.cli.toolkit.operating import Run, counts_line, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, delegated, option
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.work.records import TaskId
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memforest_core.work.records import Acted, AuditEntry, DeadDetail, DeadKind, DeadLetter, OperationTask
+from memforest_core.work.records import Acted, AuditEntry, DeadDetail, DeadKind, DeadLetter, OperationTask, TaskId
 
 LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 
@@ -57,21 +44,19 @@ def operations(
 
 
 @operations_app.command()
+@sharing("no_wait", "timeout", "actor")
 def cancel(
+    run: Run,
     operation: Annotated[UUID, typer.Argument(metavar="ID", help="The operation, as memforest operations lists it.")],
-    no_wait: NoWaitOption = False,
-    timeout: TimeoutOption = TIMEOUT_S,
-    actor: ActorOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Cancel an operation that has not started, or a running merge, import, export or rebuild."""
-    with opened_memory(data) as memory:
-        taken = memory.lifecycle.cancel(TaskId(operation), actor=actor_named(actor))
-        state = taken.state() if no_wait else taken.wait_cancelled(timeout)
-    if as_json:
-        print_json({"operation": str(taken.id), "kind": taken.kind, "state": state.state, "cancelled": state.cancelled})
-    elif state.cancelled:
+    with run.memory() as memory:
+        taken = memory.lifecycle.cancel(TaskId(operation), actor=run.requester)
+        state = taken.state() if run.no_wait else taken.wait_cancelled(run.timeout)
+    about = {"operation": str(taken.id), "kind": taken.kind, "state": state.state, "cancelled": state.cancelled}
+    if run.answered(about):
+        return
+    if state.cancelled:
         console().print(f"Operation {taken.id} ({taken.kind}) was cancelled.")
     elif state.finished:
         console().print(f"Operation {taken.id} ({taken.kind}) was done before it could be cancelled.")
@@ -258,19 +243,17 @@ def retry(
 
 
 @dead_app.command()
-def discard(ids: Ids, yes: YesOption = False, data: DataOption = None, as_json: JsonOption = False) -> None:
+@sharing("yes")
+def discard(run: Run, ids: Ids) -> None:
     """Give up the work for good. A cell's turns stay searchable but get no facts. A node still has its summary."""
     count = len(set(ids))
-    question = f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?"
-    confirm(question, yes=yes, as_json=as_json)
-    with opened_store(data) as store:
+    run.confirm(f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?")
+    with run.store() as store:
         acted = store.client.dead.discard(*ids)
-    _print_acted("discarded", acted, named=count, as_json=as_json)
+    _print_acted("discarded", acted, named=count, as_json=run.as_json)
 
 
 def _kinds(kind: Kind | None) -> tuple[DeadKind, ...]:
-    from memforest_core.work.records import DeadKind
-
     return () if kind is None else (DeadKind(kind),)
 
 

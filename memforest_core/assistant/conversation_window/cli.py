@@ -23,7 +23,7 @@ from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.assistant.conversation_window.records import HeldItems, ItemInput, SessionWindow
+    from memforest_core.assistant.conversation_window.records import ItemInput, SessionWindow
     from memforest_core.ingest.accept.records import RunningSession
 
 OFF = "Windows are switched off: MEMFOREST_WINDOW__ENABLED."
@@ -51,11 +51,6 @@ def _show_window(shown: SessionWindow) -> None:
     missing = left_out((each.kind.value, each.reason.value) for each in shown.left_out)
     used = f"{shown.tokens} of {shown.max_tokens} tokens, {shown.turns} turns{missing}."
     out.print(f"Session {printable(shown.session_id)}: {used}", style="dim")
-
-
-def _show_held(held: HeldItems) -> None:
-    new = f"{held.added} new, {held.unknown} unknown, {held.fallen} fell out"
-    console().print(f"Session {printable(held.session_id)} has {held.held} items: {new}." if held.enabled else OFF)
 
 
 def _show_running(found: RunningSession | None) -> None:
@@ -111,7 +106,8 @@ def window_put(
     with opened_memory(data) as memory:
         held = memory.window_put(owner, session, items)
     if not answered(held, as_json=as_json):
-        _show_held(held)
+        new = f"{held.added} new, {held.unknown} unknown, {held.fallen} fell out"
+        console().print(f"Session {printable(held.session_id)} has {held.held} items: {new}." if held.enabled else OFF)
 
 
 COMMANDS = (

@@ -5,14 +5,15 @@ from __future__ import annotations
 import getpass
 import inspect
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.memory_opening import Store, opened_memory, opened_store
 from memforest_core.cli.toolkit.options import (
     CursorOption,
     DataOption,
@@ -26,24 +27,9 @@ from memforest_core.cli.toolkit.output import Exit, answered, console, pairs_tab
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from memforest_core.cli.toolkit.memory_opening import Store
     from memforest_core.client.api import MemForest
     from memforest_core.client.handles import Operation
     from memforest_core.work.records import OperationTask
-
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-ActorOption = Annotated[str | None, option("The name for the audit; by default the logged-in user.", "--actor")]
-NoWaitOption = Annotated[
-    bool, typer.Option("--no-wait", help="Start the operation and do not wait. See memforest operations.")
-]
-TimeoutOption = Annotated[
-    float, typer.Option(min=0, help="Maximum seconds to wait. The operation continues after that.")
-]
-TIMEOUT_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +41,22 @@ class Run:
 
     limit: LimitOption = 100
     cursor: CursorOption = None
-    dry_run: DryRunOption = False
-    yes: YesOption = False
-    no_wait: NoWaitOption = False
-    timeout: TimeoutOption = TIMEOUT_S
-    actor: ActorOption = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Start the operation and do not wait. See memforest operations.")
+    ] = False
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Maximum seconds to wait. The operation continues after that.")
+    ] = 3_600.0
+    actor: Annotated[str | None, option("The name for the audit; by default the logged-in user.", "--actor")] = None
     data: DataOption = None
     as_json: JsonOption = False
 
     @property
     def requester(self) -> str:
-        """The name for the audit."""
-        return actor_named(self.actor)
+        """The name for the audit: as given, or the logged-in user."""
+        return self.actor if self.actor is not None else f"cli:{getpass.getuser()}"
 
     def memory(self, *, create: bool = False) -> AbstractContextManager[MemForest]:
         """The whole memory that --data or the settings name."""
@@ -77,8 +67,14 @@ class Run:
         return opened_store(self.data, create=create)
 
     def confirm(self, question: str) -> None:
-        """Ask a person, unless --yes says it. Raises InvalidInput for a program without --yes."""
-        confirm(question, yes=self.yes, as_json=self.as_json)
+        """Ask a person, unless --yes says it; ends the command when the answer is no. Raises InvalidInput for a program
+        without --yes."""
+        if self.yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            raise InvalidInput("Say --yes to do this without a question.", code="not_confirmed")
+        if not typer.confirm(question, err=True):
+            raise typer.Exit(Exit.FAILED)
 
     def follow(
         self, operation: Operation, title: str, show: Callable[[Mapping[str, object]], None] | None = None
@@ -122,21 +118,6 @@ def sharing(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         return with_parameters(command, (*given, *shared), function.__name__, function.__doc__)
 
     return made
-
-
-def actor_named(actor: str | None) -> str:
-    """The name for the audit: as given, or the logged-in user."""
-    return actor if actor is not None else f"cli:{getpass.getuser()}"
-
-
-def confirm(question: str, *, yes: bool, as_json: bool) -> None:
-    """Ask a person; a program has to say --yes. Raises InvalidInput; ends the command when the answer is no."""
-    if yes:
-        return
-    if as_json or not sys.stdin.isatty():
-        raise InvalidInput("Say --yes to do this without a question.", code="not_confirmed")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(Exit.FAILED)
 
 
 def _watched(operation: Operation, timeout_s: float, title: str, *, as_json: bool) -> Mapping[str, object]:

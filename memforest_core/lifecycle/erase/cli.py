@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,7 @@ from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import JsonOption, OwnerOption, option
 from memforest_core.cli.toolkit.output import Exit, console, counted, plain_table, print_json, printable
-from memforest_core.lifecycle.erase.records import LEFT
-
-if TYPE_CHECKING:
-    from memforest_core.lifecycle.erase.records import Receipt
+from memforest_core.lifecycle.erase.records import LEFT, Receipt
 
 
 @sharing("dry_run", "yes", "no_wait", "timeout", "actor")

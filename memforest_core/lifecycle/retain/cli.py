@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -10,12 +11,7 @@ from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
 from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
-from memforest_core.lifecycle.retain.records import Order
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memforest_core.lifecycle.retain.records import Policy
+from memforest_core.lifecycle.retain.records import Order, Policy
 
 app = typer.Typer(name="policy", help="Limit how much is stored and for how long.", no_args_is_help=True)
 

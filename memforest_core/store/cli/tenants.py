@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store, quiet_logs
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
-from memforest_core.cli.toolkit.output import console, print_json, printable
+from memforest_core.cli.toolkit.output import console, pairs_table, print_json, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 
@@ -104,16 +104,11 @@ def _number(given: str | None, option: str) -> int | None:
 
 
 def _print(tenant: str, quota: Quota) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    table.add_row("tenant", printable(tenant))
+    rows = {"tenant": printable(tenant)}
     for name, used, limit, own in (
         ("waiting cells", quota.waiting_cells, quota.max_waiting_cells, quota.own.max_waiting_cells),
         ("turns in 24 h", quota.turns_in_a_day, quota.max_turns_per_day, quota.own.max_turns_per_day),
     ):
         allowed = "unlimited" if limit is None else f"of {limit}"
-        table.add_row(name, f"{used}, {allowed} ({'by the settings' if own is None else 'its own'})")
-    console().print(table)
+        rows[name] = f"{used}, {allowed} ({'by the settings' if own is None else 'its own'})"
+    console().print(pairs_table(rows))

@@ -84,10 +84,10 @@ def test_what_is_not_clear_is_refused_before_anything_is_opened(arguments: list[
 def test_a_person_has_to_confirm(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
     monkeypatch.setattr("sys.stdin", _Terminal(answer))
     if goes_on:
-        operating.confirm("Go on?", yes=False, as_json=False)
+        operating.Run(yes=False, as_json=False).confirm("Go on?")
         return
     with pytest.raises(typer.Exit) as left:
-        operating.confirm("Go on?", yes=False, as_json=False)
+        operating.Run(yes=False, as_json=False).confirm("Go on?")
     assert left.value.exit_code == 1
 
 

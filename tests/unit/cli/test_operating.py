@@ -43,16 +43,16 @@ class Followed:
 
 
 def test_the_actor_is_the_user_of_this_machine_unless_named() -> None:
-    assert operating.actor_named(None) == f"cli:{getpass.getuser()}"
-    assert operating.actor_named("ops") == "ops"
+    assert operating.Run().requester == f"cli:{getpass.getuser()}"
+    assert operating.Run(actor="ops").requester == "ops"
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_program_has_to_say_yes(as_json: bool) -> None:
     """Given no terminal, then what can't be undone is refused without --yes."""
     with pytest.raises(InvalidInput, match="--yes"):
-        operating.confirm("Delete?", yes=False, as_json=as_json)
-    operating.confirm("Delete?", yes=True, as_json=as_json)
+        operating.Run(yes=False, as_json=as_json).confirm("Delete?")
+    operating.Run(yes=True, as_json=as_json).confirm("Delete?")
 
 
 def test_an_operation_is_followed_to_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
