@@ -33,7 +33,6 @@ from memforest_core.service.explorer.login import (
 )
 from memforest_core.service.explorer.overview import overview
 from memforest_core.service.explorer.page_requests import Moved, Page, Shown, Visit, href, rendered
-from memforest_core.service.explorer.search_page import search
 from memforest_core.service.http.gate import Rates
 from memforest_core.service.http.problems import Problem, Refused, problem_of
 from memforest_core.service.keys.records import Caller
@@ -59,7 +58,7 @@ STATIC = {
 
 PAGES: dict[str, Page] = {
     "/": overview,
-    "/search": search,
+    "/search": facts_page.search,
     "/owners": work.owners,
     "/owner": owner_pages.owner,
     "/states": states_page.states,

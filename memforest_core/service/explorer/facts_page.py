@@ -1,7 +1,8 @@
-"""Facts: searched by words, chosen by chips, without small talk unless that is wanted."""
+"""Facts: searched by words, chosen by chips, without small talk unless that is wanted. And a search in everything."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,7 +13,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.observe.reading.rows import fact_of
 from memforest_core.recall.timeline import Speakers
 from memforest_core.service.explorer.drawn_rows import SMALL_TALK, Condition, DrawnRows, has_word
-from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS, searched_words
+from memforest_core.service.explorer.finding_rows import SEARCHED_FACTS, SEARCHED_SESSIONS, FindingRows, searched_words
 from memforest_core.service.explorer.page_requests import Outcome, Shown, Visit, href
 from memforest_core.store.owners import known
 
@@ -58,3 +59,29 @@ def _wanted(rows: DrawnRows, owner: str, forest: ForestId, chosen: dict[str, str
         **dict.fromkeys(("since", "until")),
         **{name: CHOICES.get(chosen[name] or "") for name in ("pinned", "superseded")},
     }
+
+
+FOUND = 8
+"""Of each kind."""
+READ_AT_ONCE = 1_000
+
+
+def search(visit: Visit) -> Outcome:
+    """Owners, sessions, facts and turns with all words of ``q``; without words, the sessions written to last."""
+    text = visit.parameter("q") or ""
+    words, (owners, cut) = searched_words(text), _reached(visit)
+    with FindingRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
+        found = rows.search(words, owners, FOUND) if words else None
+        newest = () if words else rows.newest(owners, FOUND)
+    bounds = {"sessions": SEARCHED_SESSIONS, "facts": SEARCHED_FACTS, "owners": READ_AT_ONCE, "cut": cut}
+    return Shown("search.html", {"q": text, "words": words, "found": found, "newest": newest, "bounds": bounds})
+
+
+def _reached(visit: Visit) -> tuple[Sequence[str] | None, bool]:
+    """The owners that the key reaches, None for all of them, and whether there may be more than these."""
+    caller = visit.caller
+    if caller.owners is None:
+        return None, False
+    reading = visit.memory.services.reading
+    found = reading.owners(caller.tenant, prefix=caller.owners_begin, limit=READ_AT_ONCE)
+    return [each.owner for each in found.items if caller.may_ask_of(each.owner)], found.cursor is not None

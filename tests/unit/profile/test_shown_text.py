@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.assistant.profile.shown_text import shown_text
+from memforest_core.assistant.profile.describing import shown_text
 from tests.harness.builders import NOON, day, statement
 
 OSLO = ZoneInfo("Europe/Oslo")
