@@ -92,7 +92,7 @@ def face_of(sync: type, **parts: type[Face[Any]]) -> Callable[[type[F]], type[F]
         for name in dir(sync):
             member = inspect.getattr_static(sync, name)
             if name in parts:
-                set_part(face, name, parts[name], _facade)
+                set_part(face, name, parts[name], lambda own, name, kind: kind(getattr(own.sync, name), own.threads))
             elif name.startswith("_") or name in vars(face):
                 continue
             elif isinstance(member, property) and member.fget is not None:
@@ -115,10 +115,6 @@ def set_part(owner: type, name: str, kind: type, make: Callable[[Any, str, Any],
     part = cached_property(opened)
     part.__set_name__(owner, name)
     setattr(owner, name, part)
-
-
-def _facade(face: Face[Any], name: str, kind: type[F]) -> F:
-    return kind(getattr(face.sync, name), face.threads)
 
 
 def _shared(fget: Callable[[Any], T]) -> property:

@@ -167,18 +167,19 @@ YEAR = r"(?:(?:1[5-9]|2[01])\d\d)"
 
 def month_number(name: str) -> int:
     """1 to 12 of a month's name or abbreviation. Raises ValueError."""
-    for full, number in MONTHS.items():
-        if full.startswith(name.rstrip(".")[:3]):
-            return number
-    raise ValueError(f"no month {name!r}")
+    return _number_of(name, MONTHS)
 
 
 def weekday_number(name: str) -> int:
     """0 (Monday) to 6 of a weekday's name or abbreviation. Raises ValueError."""
-    for full, number in WEEKDAYS.items():
+    return _number_of(name, WEEKDAYS)
+
+
+def _number_of(name: str, known: dict[str, int]) -> int:
+    for full, number in known.items():
         if full.startswith(name.rstrip(".")[:3]):
             return number
-    raise ValueError(f"no weekday {name!r}")
+    raise ValueError(f"no month or weekday {name!r}")
 
 
 def count(word: str) -> int:

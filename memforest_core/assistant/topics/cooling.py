@@ -67,12 +67,14 @@ class TopicCooling:
         ``topics.max_topics``. Raises StoreUnavailable.
         """
         deadline = self.clock() + budget_s
+        most = self.settings.max_topics if self.settings.cooling else 2**31 - 1
         if not self._left:
             self._left, self._after = list(CollectionStore(self.engine).tenants()), None
         done = Changed()
         while self._left and self.clock() < deadline:
             tenant = self._left[0]
-            forests = self._restless(tenant, self._after)
+            with TopicRows.opened(self.engine, tenant) as rows:
+                forests = rows.restless(self._after, most, PAGE)
             for forest in forests:
                 done += self.run_forest(tenant, forest)
                 self._after = forest
@@ -104,11 +106,6 @@ class TopicCooling:
             for topic in topics:
                 self._pack(tenant, forest, topic)
         return done
-
-    def _restless(self, tenant: TenantId, after: ForestId | None) -> list[ForestId]:
-        most = self.settings.max_topics if self.settings.cooling else 2**31 - 1
-        with TopicRows.opened(self.engine, tenant) as rows:
-            return rows.restless(after, most, PAGE)
 
     def _chosen(self, rows: TopicRows, forest: ForestId, found: list[Row]) -> list[TreeId]:
         """Those of these hot topics that become cold."""

@@ -121,7 +121,7 @@ def embedded_settings(settings: Settings, servers: EmbeddedServers) -> Settings:
         update={
             "database": DatabaseSettings(
                 **settings.database.model_dump(exclude={"url", "migration_url"}),
-                url=SecretStr(servers.service_url(SERVICE_ROLE)),
+                url=SecretStr(servers.postgres.url(SERVICE_ROLE)),
                 migration_url=SecretStr(servers.postgres_url),
             ),
             "broker": BrokerSettings(**settings.broker.model_dump(exclude={"url"}), url=SecretStr(servers.broker_url)),

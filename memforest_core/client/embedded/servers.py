@@ -119,10 +119,6 @@ class EmbeddedServers:
         """SQLAlchemy URL of the superuser; ``postgres.url(user, database)`` makes others."""
         return self.postgres.url()
 
-    def service_url(self, role: str) -> str:
-        """SQLAlchemy URL of another role on the same database."""
-        return self.postgres.url(user=role)
-
     @property
     def broker_url(self) -> str:
         """Celery's broker URL."""

@@ -125,16 +125,11 @@ _STATUSES: Sequence[tuple[type[MemForestError] | tuple[type[MemForestError], ...
 """The first line that has an error's class says its status."""
 
 
-def status_of(error: MemForestError) -> HTTPStatus:
-    """The status of an error of the library."""
-    return next((status for kinds, status in _STATUSES if isinstance(error, kinds)), HTTPStatus.BAD_REQUEST)
-
-
 def problem_of(error: MemForestError | Refused) -> Problem:
     """An error of the library, or of the server itself, as a problem."""
     if isinstance(error, Refused):
         return error.problem
-    status = status_of(error)
+    status = next((status for kinds, status in _STATUSES if isinstance(error, kinds)), HTTPStatus.BAD_REQUEST)
     retry_after = getattr(error, "retry_after", None)
     if retry_after is None and status is HTTPStatus.SERVICE_UNAVAILABLE:
         retry_after = RETRY_S

@@ -184,11 +184,6 @@ def of_value(route: str, name: str) -> Schema | None:
     return _VALUES.get(f"{route}.{name}", _VALUES.get(name))
 
 
-def of_body(route: str) -> Schema:
-    """Which arguments of a body go together, as keywords of its JSON Schema."""
-    return _BODIES.get(route, {})
-
-
 _SECONDS = re.compile(r"-?\d{9,13}(\.\d+)?|-?\d+(\.\d+)?e[+-]?\d+")
 
 
@@ -263,7 +258,7 @@ def body_model(name: str, found: Iterable[Parameter], example: Mapping[str, obje
         fields[each.name] = (each.type, Field(... if each.required else each.default, json_schema_extra=extra))
     shown: dict[str, Any] = {"examples": [dict(example)]} if example else {}
     title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
-    config = ConfigDict(extra="forbid", json_schema_extra=shown | of_body(name))
+    config = ConfigDict(extra="forbid", json_schema_extra=shown | _BODIES.get(name, {}))
     return create_model(f"{title}Request", __config__=config, **fields)
 
 

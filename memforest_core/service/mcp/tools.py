@@ -170,7 +170,12 @@ def make_server(asker_of: AskerOf) -> MCPServer[Any]:
     for tool, hints in TOOLS.items():
         server.tool(annotations=hints, structured_output=False)(_of_any_owner(tool, asker_of))
     _add_resources(server, asker_of)
-    _add_prompt(server)
+
+    @server.prompt(title="Use the long-term memory")
+    def use_memory() -> str:
+        """How to use the memory in a conversation."""
+        return INSTRUCTIONS
+
     return server
 
 
@@ -219,13 +224,6 @@ def _add_resources(server: MCPServer[Any], asker_of: AskerOf) -> None:
         failing(session, ResourceError)
     )
     server.resource("memforest://{owner}/trees", mime_type="text/plain")(failing(trees, ResourceError))
-
-
-def _add_prompt(server: MCPServer[Any]) -> None:
-    @server.prompt(title="Use the long-term memory")
-    def use_memory() -> str:
-        """How to use the memory in a conversation."""
-        return INSTRUCTIONS
 
 
 def failing(tool: Tool, failure: Callable[[str], Exception | str]) -> Tool:
