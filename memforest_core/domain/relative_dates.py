@@ -19,7 +19,6 @@ MAX_PHRASES = 8
 
 _INSTANT = timedelta(microseconds=1)
 _UNITS = {Precision.YEAR: "year", Precision.MONTH: "month", Precision.WEEK: "week"}
-_COARSENESS = (Precision.YEAR, Precision.MONTH, Precision.WEEK, Precision.DAY, Precision.MINUTE)
 
 
 def counted(number: int, unit: str) -> str:
@@ -93,7 +92,7 @@ def distance_words(earlier: TimeSpan, later: TimeSpan, zone: tzinfo) -> str:
     one, other = _days(earlier, zone), _days(later, zone)
     if one is None or other is None:
         return ""
-    coarser = min(earlier.precision, later.precision, key=_COARSENESS.index)
+    coarser = min(earlier.precision, later.precision, key=list(Precision).index)
     unit = _UNITS.get(coarser, "day")
     steps = _index(other[0], unit) - _index(one[0], unit)
     if steps <= 0:

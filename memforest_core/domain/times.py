@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Precision(StrEnum):
-    """The finest part of a date that was stated."""
+    """The finest part of a date that was stated, the coarsest first."""
 
     YEAR = "year"
     MONTH = "month"

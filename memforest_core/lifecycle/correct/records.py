@@ -65,7 +65,6 @@ MAX_TEXT = 2_000
 """Characters of a sentence, as many as extraction stores."""
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
-_COARSE_FIRST = (Precision.YEAR, Precision.MONTH, Precision.WEEK, Precision.DAY, Precision.MINUTE)
 
 
 def corrected(
@@ -165,7 +164,7 @@ def corrected_time(old: TimeSpan, start: object | None, end: object | None, zone
         raise InvalidInput("It is not known when this began: give start too.", code="missing_start")
     if last.end < first.start:
         raise InvalidInput("Set end to a time that is not before start.", code="invalid_range")
-    return TimeSpan(first.start, last.end, min(first.precision, last.precision, key=_COARSE_FIRST.index))
+    return TimeSpan(first.start, last.end, min(first.precision, last.precision, key=list(Precision).index))
 
 
 def _span(given: object, zone: ZoneInfo, where: str) -> TimeSpan:

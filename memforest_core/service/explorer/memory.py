@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from memforest_core.client.handles import Operation
-from memforest_core.domain.ids import TreeId
 from memforest_core.domain.pages import to_cursor
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
@@ -39,14 +38,20 @@ def session(visit: Visit) -> Outcome:
     owner, session_id, cursor = visit.owner(), visit.needed("session"), visit.parameter("cursor")
     memory, turn = visit.memory, visit.parameter("turn")
     if turn is not None:
-        cursor = _page_with(visit, owner, session_id, turn)
+        with ExplorerRows.opened(memory.services.engine, visit.caller.tenant) as rows:
+            ordinal = rows.turn(rows.forest(owner), session_id, turn).ordinal
+        # The page that has the turn among its first ones.
+        cursor = None if ordinal < SESSION_TURNS else to_cursor([ordinal - BEFORE - 1])
     turns = known(owner, memory.turns(owner, session_id, limit=SESSION_TURNS, cursor=cursor))
     facts = memory.facts(owner, session_id=session_id, limit=FACTS_OF_SESSION)
     calls = memory.calls(owner, session_id=session_id, limit=CALLS_OF_SESSION)
-    cells, tree = _made_of(visit, owner, session_id, turns.items)
+    with ExplorerRows.opened(memory.services.engine, visit.caller.tenant) as rows:
+        forest, shown = rows.forest(owner), turns.items
+        tree = rows.session_tree(forest, session_id)
+        cells = rows.cells(forest, session_id, shown[0].ordinal, shown[-1].ordinal) if shown else ()
     progress = memory.status(owner, session_id)
-    with FindingRows.opened(memory.services.engine, visit.caller.tenant) as rows:
-        head = rows.begun(owner, [session_id])[session_id]
+    with FindingRows.opened(memory.services.engine, visit.caller.tenant) as findings:
+        head = findings.begun(owner, [session_id])[session_id]
     return Shown(
         "session.html",
         {
@@ -65,23 +70,6 @@ def session(visit: Visit) -> Outcome:
             "may_forget": visit.may("lifecycle.forget", owner=owner),
         },
     )
-
-
-def _made_of(
-    visit: Visit, owner: str, session_id: str, turns: tuple[Turn, ...]
-) -> tuple[Sequence[SessionCell], TreeId | None]:
-    """The cells of these turns, and the session's tree if there is one already."""
-    with ExplorerRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
-        forest = rows.forest(owner)
-        tree = rows.session_tree(forest, session_id)
-        return rows.cells(forest, session_id, turns[0].ordinal, turns[-1].ordinal) if turns else (), tree
-
-
-def _page_with(visit: Visit, owner: str, session_id: str, turn: str) -> str | None:
-    """The cursor of a page that has a turn among its first ones; None for the first page."""
-    with ExplorerRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:
-        ordinal = rows.turn(rows.forest(owner), session_id, turn).ordinal
-    return None if ordinal < SESSION_TURNS else to_cursor([ordinal - BEFORE - 1])
 
 
 def _groups(turns: tuple[Turn, ...], cells: Sequence[SessionCell]) -> list[tuple[list[SessionCell], list[Turn]]]:
