@@ -157,6 +157,21 @@ def test_an_interrupted_move_ends_also_when_the_tenant_has_gone_on(
         assert [each.counts()["turn"] for each in (pipeline, other, third)] == [0, 0, 2 * len(OWNERS)]
 
 
+def test_a_deletion_after_a_move_waits_for_the_points_of_what_it_deletes(pipeline: Stack, other: Stack) -> None:
+    """Versions go on after those that came: a deletion's mark is above the version of what was erased before it."""
+    _tell(pipeline)
+    pipeline.execute("UPDATE memforest.index_row SET version = version + 1000, indexed_version = version + 1000")
+    _moved(pipeline, other)
+    other.drive()
+    other.memory.lifecycle.forget("ann", session="first", actor="ann")
+    while other.services.maintenance.tasks.run_one(other.tenant, other.runtime.worker):
+        pass
+    erased = "SELECT count(*) FROM memforest.index_row WHERE erased_version > 0"
+    assert other.rows(erased)[0][0] == 0
+    other.drive()
+    other.assert_verified()
+
+
 def test_a_log_that_does_not_fit_moves_nothing(pipeline: Stack, other: Stack) -> None:
     """There was a tenant of this name there, and its log cannot be deleted."""
     _tell(pipeline)

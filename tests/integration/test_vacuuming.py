@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
 from memforest_core.lifecycle.erase.records import Receipt
+from memforest_core.lifecycle.erase.rows.vacuum_rows import held_back
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
 from tests.harness.sayings import said
@@ -277,3 +278,14 @@ def test_without_the_right_the_receipt_says_so(rested: Stack) -> None:
     assert int(str(progress["skipped"])) >= 15
     assert receipt(rested, task).clean
     assert not receipt(rested, task).vacuumed
+
+
+def test_a_vacuum_that_came_from_another_server_waits_for_no_transaction_of_this_one(pipeline: Stack) -> None:
+    """Its task names a transaction of that server; here this number is still to come."""
+    current = sa.text("SELECT pg_current_xact_id()::text")
+    with pipeline.owner.begin() as older:
+        older.execute(current)
+        with pipeline.owner.begin() as deleting:
+            after = int(deleting.scalar(current) or 0)
+        assert held_back(pipeline.services.engine, after)
+        assert not held_back(pipeline.services.engine, after + 1_000_000)

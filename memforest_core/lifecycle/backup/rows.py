@@ -53,6 +53,11 @@ _GO_ON = sa.text("""
     SELECT setval(s.name, greatest(nextval(s.name), :highest))
       FROM (SELECT CAST(pg_get_serial_sequence(:table, :attribute) AS regclass) AS name) s
     """)
+# What is erased next has a version above that of its point: a deletion waits for what is below the next number.
+_NEWER_POINTS = sa.text("""
+    SELECT setval('memforest.point_version', greatest(nextval('memforest.point_version'), max(version)))
+      FROM memforest.index_row
+    """)
 
 
 def saved_tables() -> list[tuple[str, tuple[str, ...]]]:
@@ -145,7 +150,8 @@ class Loading:
         return cursor.rowcount
 
     def go_on_counting(self) -> None:
-        """Let identity columns go on after the highest number that was loaded, and never go back."""
+        """Let identity columns and points' versions go on after the highest that was loaded, and never go back."""
+        self._connection.execute(_NEWER_POINTS)
         for name, attribute in self._connection.execute(_IDENTITIES).all():
             column: sa.ColumnClause[int] = sa.column(attribute)
             highest = self._connection.scalar(sa.select(sa.func.max(column)).select_from(_any(name)))

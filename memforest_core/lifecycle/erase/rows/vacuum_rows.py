@@ -32,9 +32,11 @@ _REQUEST = sa.text("""
 TABLES = sorted(f"{SCHEMA}.{table.name}" for table in Base.metadata.tables.values() if "tenant_id" in table.c)
 """The tables that hold a tenant's rows."""
 
-# Both columns may be read by everybody; a session without either delays no vacuum.
+# Both columns may be read by everybody; a session without either delays no vacuum. A number that is still to come is
+# one of the server that a backup or a move brought the task from.
 _HELD_BACK = sa.text("""
-    SELECT EXISTS (SELECT 1 FROM pg_stat_activity
+    SELECT CAST(:after AS xid8) < pg_snapshot_xmax(pg_current_snapshot())
+       AND EXISTS (SELECT 1 FROM pg_stat_activity
                     WHERE pid <> pg_backend_pid() AND (datid IS NULL OR datname = current_database())
                       AND greatest(age(backend_xid), age(backend_xmin)) >= age(CAST(CAST(:after AS xid8) AS xid)))
 """)
