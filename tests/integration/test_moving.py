@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +22,7 @@ from memforest_core.errors import (
     TenantMoved,
 )
 from memforest_core.lifecycle.move import cli
-from memforest_core.lifecycle.move.rows import _ALONE, forget, move
+from memforest_core.lifecycle.move.rows import _ALONE, _decide, cancel, forget, move
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import place_of
 from memforest_core.work.jobs import WorkKind
@@ -34,10 +35,14 @@ OWNERS = ("ann", "ben", "cleo")
 QUESTION = "Where did Bob move?"
 COMMITTED = "SELECT memforest.index_row.forest_id, memforest.index_row.point_id"
 """The first statement after the other database has committed."""
+DECIDING, SERVING = "memforest.moved_tenant SET move_id", "memforest.moved_tenant SET place"
+"""The other database has committed the copy; this one has given the tenant up."""
 KILLED_AT = (
     ("CREATE TEMP TABLE", 20),  # while everything is copied
     ("pg_prepared_xacts", 1),  # just refused
     ("SET state = 'ready', indexed_version = 0", 1),  # copied, not committed
+    (DECIDING, 1),
+    (SERVING, 1),
     (COMMITTED, 1),
     ("DELETE FROM memforest.fact", 1),  # while rows are deleted here
 )
@@ -155,6 +160,50 @@ def test_an_interrupted_move_ends_also_when_the_tenant_has_gone_on(
         _moved(other, third)
         assert _moved(pipeline, other) == (0, 0.0)
         assert [each.counts()["turn"] for each in (pipeline, other, third)] == [0, 0, 2 * len(OWNERS)]
+
+
+def _refused(running: Stack) -> bool:
+    try:
+        running.memory.sessions("ann")
+    except TenantMoved:
+        return True
+    return False
+
+
+@pytest.mark.timeout(400)
+def test_a_move_that_was_killed_is_cancelled_until_it_is_decided_and_never_do_both_serve(
+    pipeline: Stack, other: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tell(pipeline)
+    monkeypatch.setattr("memforest_core.settings.load_settings", lambda: pipeline.settings)
+    here, to, tenant = pipeline.settings.database, _address(other), pipeline.tenant
+    for number, (words, count) in enumerate((KILLED_AT[1], KILLED_AT[2], (DECIDING, 1))):
+        assert killed(here, to, tenant, words, count), words
+        assert _refused(pipeline) and (words != DECIDING or _refused(other))
+        assert "served here again" in _ran(tenant, "--cancel")
+        assert not _refused(pipeline) and (words != DECIDING or _refused(other))
+        with pytest.raises(InvalidInput, match="not being moved"):
+            cancel(here, tenant)
+        # What was copied and then erased here is not in the copy that a later move makes.
+        pipeline.memory.enqueue("ann", f"after{number}", said("I sold my car."))
+        if words == DECIDING:
+            pipeline.memory.lifecycle.forget("ben", session="first", actor="ann")
+        pipeline.drive()
+    # A mover that only slept finds its move cancelled.
+    with pytest.raises(StoreUnavailable, match="cancelled"):
+        _decide(pipeline.owner, tenant, uuid4())
+    for words, count in ((SERVING, 2), (COMMITTED, 1)):
+        assert killed(here, to, tenant, words, count), words
+        assert _refused(pipeline)
+        for each in (pipeline, other):
+            with pytest.raises(InvalidInput, match="by now" if each is pipeline else "not being moved"):
+                cancel(each.settings.database, tenant)
+    assert _moved(pipeline, other) == (0, 0.0)
+    other.drive()
+    other.assert_verified()
+    stored = {(owner, session) for owner, session, _ in other.rows(STORED)}
+    assert stored == {("ann", "first"), ("cleo", "first"), *(("ann", f"after{n}") for n in range(3))}
+    assert pipeline.counts()["turn"] == 0
 
 
 def test_a_deletion_after_a_move_waits_for_the_points_of_what_it_deletes(pipeline: Stack, other: Stack) -> None:

@@ -15,6 +15,7 @@ def move(
     tenant: Annotated[str, argument("The tenant.")],
     to: Annotated[str, option("The other database, as its owner; its password is in ~/.pgpass.", metavar="URL")] = "",
     forget: Annotated[bool, option("Delete what a finished move has left here: keys, and where it went.")] = False,
+    cancel: Annotated[bool, option("Serve it here again: its interrupted move is given up.")] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -27,10 +28,10 @@ def move(
     from memforest_core.settings import load_settings
 
     quiet_logs()
-    if bool(to) is forget:
-        raise InvalidInput("Give either --to URL or --forget.")
-    if forget:
-        rows.forget(load_settings().database, TenantId(tenant))
+    if bool(to) + forget + cancel != 1:
+        raise InvalidInput("Give one of --to URL, --cancel and --forget.")
+    if forget or cancel:
+        (rows.forget if forget else rows.cancel)(load_settings().database, TenantId(tenant))
         copied, refused_s = 0, 0.0
     else:
         with opened_memory(data) as memory:
@@ -39,5 +40,7 @@ def move(
         print_json({"tenant": tenant, "rows": copied, "refused_s": refused_s})
     elif forget:
         print(f"Nothing of {tenant} is left here but its audit.")
+    elif cancel:
+        print(f"{tenant} is served here again.")
     else:
         print(f"{tenant} has moved: {copied} rows, compared; it was refused for {refused_s:.1f} s.")

@@ -2,6 +2,9 @@
 
 The first copies everything and the second what changed meanwhile; during the third the tenant is refused here. Tables,
 columns and keys are those of the schema: a new one needs nothing here.
+
+The copy is refused there until this database has decided, in one row, that it gives the tenant up: before that the move
+can be cancelled without a word from the other database, and at no time do both serve the tenant.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, insert
@@ -32,6 +35,8 @@ POLL_S = 0.02
 POINTS = 1_000
 """Deleted from the index at once."""
 LIVE = "READ COMMITTED"
+DECIDED = 5
+"""The version of the id under which a move is noted here once it can't be cancelled any more."""
 KEYS = "api_key"
 """These stay here, so that callers with an old key hear where the tenant is."""
 AUDIT = "audit"
@@ -71,19 +76,34 @@ def move(database: DatabaseSettings, to: str, tenant: TenantId, index: VectorInd
     done = 0, 0.0
     with opened_owner(database) as here, opened_owner(database, to) as there, _opened(here, tenant, LIVE) as held:
         place = place_of(to)
-        with ExitStack() as undoing, _opened(there, tenant, LIVE) as target:
-            if not _arrived(here, held, target, tenant, place):
-                done = _copied(here, held, target, tenant, place, undoing)
-            # Whether the transaction commits, only the other database knows.
+        with ExitStack() as undoing:
+            with _opened(there, tenant, LIVE) as target:
+                if not _arrived(here, held, target, tenant, place):
+                    done = _copied(here, held, target, tenant, place, undoing)
+                _, _, move_id = _state(target, tenant)
+            _decide(here, tenant, move_id)
             undoing.pop_all()
+        _serve(there, tenant, move_id)
         for points in _points(here, tenant):
             index.delete(points)
         with _opened(here, tenant) as source:
-            for table in _tables()[::-1]:
-                if table.name != KEYS:
-                    source.execute(sa.delete(table).where(table.c.tenant_id == tenant))
-            _mark(source, tenant, place=place, move_id=None)
+            # Another process may have ended the move, and the tenant may be back.
+            if _state(source, tenant)[1] == _decided(move_id):
+                _clear(source, tenant, but=KEYS)
+                _mark(source, tenant, place=place, move_id=None)
     return done
+
+
+def cancel(database: DatabaseSettings, tenant: TenantId) -> None:
+    """End the refusal of a tenant whose move was interrupted before its end was decided; what the other database has
+    of it is never served, and a later move replaces it. Raises InvalidInput, StoreUnavailable."""
+    with opened_owner(database) as here:
+        with _opened(here, tenant, LIVE) as source:
+            _, move_id, brought_by = _state(source, tenant)
+        if move_id is None or move_id == brought_by:
+            raise InvalidInput("This tenant is not being moved from here.")
+        if move_id.version == DECIDED or not _serve(here, tenant, move_id):
+            raise InvalidInput("The other database has this tenant by now: run the move again, to its end.")
 
 
 def forget(database: DatabaseSettings, tenant: TenantId) -> None:
@@ -132,9 +152,38 @@ def _mark(connection: sa.Connection, tenant: TenantId, **values: str | UUID | No
     connection.execute(marked.on_conflict_do_update(index_elements=["tenant"], set_=values))
 
 
-def _refuse(here: sa.Engine, tenant: TenantId, place: str | None, move_id: UUID | None = None) -> None:
+def _refuse(here: sa.Engine, tenant: TenantId, place: str, move_id: UUID) -> None:
     with _opened(here, tenant) as connection:
         _mark(connection, tenant, place=place, move_id=move_id)
+
+
+def _serve(engine: sa.Engine, tenant: TenantId, move_id: UUID | None) -> bool:
+    """End the refusal by a move; whether it has not ended before."""
+    return _changed(engine, tenant, [move_id], place=None, move_id=None)
+
+
+def _decide(here: sa.Engine, tenant: TenantId, move_id: UUID | None) -> None:
+    """Give the tenant up to the copy that this move made. Raises StoreUnavailable if it was cancelled."""
+    if not _changed(here, tenant, [move_id, _decided(move_id)], move_id=_decided(move_id)):
+        raise StoreUnavailable("The move was cancelled: run it again.")
+
+
+def _changed(engine: sa.Engine, tenant: TenantId, moves: list[UUID | None], **values: UUID | None) -> bool:
+    """Change what is noted of one of these moves; False if there is none."""
+    mine = m.MovedTenant.tenant == tenant, m.MovedTenant.move_id.in_(moves)
+    with _opened(engine, tenant, LIVE) as connection:
+        return bool(connection.execute(sa.update(m.MovedTenant).where(*mine).values(**values)).rowcount)
+
+
+def _decided(move_id: UUID | None) -> UUID | None:
+    return None if move_id is None else uuid5(move_id, "decided")
+
+
+def _clear(connection: sa.Connection, tenant: TenantId, but: str = "") -> None:
+    """Delete a tenant's rows, but those of one table, and the audit."""
+    for table in _tables()[::-1]:
+        if table.name != but:
+            connection.execute(sa.delete(table).where(table.c.tenant_id == tenant))
 
 
 def _arrived(here: sa.Engine, held: sa.Connection, target: sa.Connection, tenant: TenantId, place: str) -> bool:
@@ -148,14 +197,16 @@ def _arrived(here: sa.Engine, held: sa.Connection, target: sa.Connection, tenant
         raise InvalidSettings("Run memforest db upgrade of this version for both databases first.")
     if held.execute(_MODEL).all() != target.execute(_MODEL).all():
         raise InvalidSettings("The databases differ in their embedding model, or one had no worker yet.")
-    (went, move_id, _), (_, _, brought_by) = (_state(each, tenant) for each in both)
+    (went, move_id, _), (back, arriving, brought_by) = (_state(each, tenant) for each in both)
     known, taken = (each.scalar(sa.select(sa.exists().where(m.Tenant.tenant_id == tenant))) for each in both)
     if went is not None and (move_id is None or went != place):
         raise InvalidInput(f"The tenant was moved, or is being moved, to {went}.")
     if went is None and not known:
         raise NotFound(f"There is no tenant {tenant!r:.80}.")
-    arrived = move_id is not None and move_id == brought_by
-    if taken and not arrived:
+    arrived = move_id is not None and move_id in (brought_by, _decided(brought_by))
+    if taken and not arrived and arriving is not None and (arriving, back) == (brought_by, place_of(str(here.url))):
+        _clear(target, tenant)  # What a cancelled move from here has left was never served.
+    elif taken and not arrived:
         raise InvalidInput(f"{place} has a tenant of this name: name another database.")
     return arrived
 
@@ -165,11 +216,11 @@ def _copied(
 ) -> tuple[int, float]:
     """Copy and compare; ``undoing`` ends the refusal."""
     before: Sums = {}
-    _refuse(here, tenant, None)
+    _serve(here, tenant, _state(held, tenant)[1])
     for last in (False, False, True):
         since, move_id = time.monotonic(), uuid4()
         if last:
-            undoing.callback(_refuse, here, tenant, None)
+            undoing.callback(_serve, here, tenant, move_id)
             _refuse(here, tenant, place, move_id)
             _await_begun(held)
         with _opened(here, tenant) as source:
@@ -183,7 +234,7 @@ def _copied(
     target.execute(sa.delete(m.IndexRow).where(m.IndexRow.tenant_id == tenant, m.IndexRow.deleted))
     target.execute(_TO_INDEX, {"tenant": tenant})
     Loading(target).go_on_counting()
-    _mark(target, tenant, place=None, move_id=None, brought_by=move_id)
+    _mark(target, tenant, place=place_of(str(here.url)), move_id=move_id, brought_by=move_id)
     return sum(count for count, _ in now.values()), time.monotonic() - since
 
 
