@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,44 +32,38 @@ from memforest_core.work.messages import Queue
 
 
 class RawCells:
-    """Indexes raw cells in one thread at a time: that thread fills the processors with the embedding model, while the
-    others go on to ask the chat model. Thread-safe."""
+    """Indexes raw cells in a thread of its own: that fills the processors with the embedding model, while tasks ask the
+    chat model. Thread-safe."""
 
-    def __init__(self, index: Callable[[TenantId], int], batch: int, wake: Callable[[TenantId], None]) -> None:
-        """``index`` indexes at most ``batch`` of a tenant's cells and says how many there were; ``wake`` sends a
-        wake-up for the tenant's extraction."""
-        self._index = index
-        self._batch = batch
-        self._wake = wake
+    def __init__(self, index: Callable[[TenantId], int], batch: int) -> None:
+        """``index`` indexes at most ``batch`` of a tenant's cells and says how many there were."""
+        self._index, self._batch = index, batch
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="memforest-raw")
         self._lock = threading.Lock()
-        self._busy = False
-        self._late: set[TenantId] = set()
+        self._due: set[TenantId] = set()
+        self._last: Future[None] | None = None
 
-    def index(self, tenant: TenantId, *, last: bool = False) -> int:
-        """How many of a batch were indexed; none when another thread is at it, which after its batch sends a wake-up
-        if this was the ``last`` query of a task: a cell may be committed after its own."""
+    def index(self, tenant: TenantId) -> bool:
+        """See that what is committed by now is indexed, without waiting for it; False when that was due already."""
         with self._lock:
-            if self._busy:
-                if last:
-                    self._late.add(tenant)
-                return 0
-            self._busy = True
-        try:
-            return self._index(tenant)
-        finally:
-            with self._lock:
-                late, self._late = self._late, set()
-                self._busy = False
-            for each in late:
-                self._wake(each)
+            if tenant in self._due:
+                return False
+            self._due.add(tenant)
+            self._last = self._thread.submit(self._one, tenant)
+            return True
 
-    def index_rest(self, tenant: TenantId) -> bool:
-        """See that what is committed by now is indexed by some thread; whether this thread did a part of it. A full
-        batch hands over to a wake-up, so that windows have their turn."""
-        done = self.index(tenant, last=True)
-        if done >= self._batch:
-            self._wake(tenant)
-        return done > 0
+    def _one(self, tenant: TenantId) -> None:
+        with self._lock:
+            self._due.remove(tenant)
+        if self._index(tenant) >= self._batch:
+            self.index(tenant)
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until nothing is left to index."""
+        seen = None
+        while (last := self._last) is not seen and last is not None:
+            seen = last
+            wait([last], timeout_s)
 
 
 log = structlog.get_logger(__name__)
@@ -94,8 +89,6 @@ DROP_S = 600.0
 Claimed = Callable[[], None]
 """Called by a unit of work when it has claimed its rows."""
 
-ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
-
 
 class Runtime:
     """The services of a worker process, with the two threads that look after them: heartbeat and watch."""
@@ -116,11 +109,7 @@ class Runtime:
         self._former: list[WorkerId] = []
         self._store_failed = threading.Event()
         self._brokerless: list[threading.Thread] = []
-        self._raw = RawCells(
-            lambda tenant: self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,)),
-            services.settings.index.batch,
-            partial(self.wake, Queue.EXTRACT),
-        )
+        self._raw = RawCells(self._raw_batch, services.settings.index.batch)
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -156,6 +145,7 @@ class Runtime:
         """Stop the threads and delete the worker's row, so that its leases end at once."""
         self.wind_down()
         self._stopping.set()
+        self._raw.join(5)
         for thread in self._threads:
             thread.join(timeout=5)
         try:
@@ -222,7 +212,8 @@ class Runtime:
         """Each second search for due trees and stuck units; every few seconds reconcile; now and then apply policies,
         and cool and warm topics."""
         settings = self.services.settings.worker
-        last = retained = cooled = dropped = time.monotonic()
+        retained = cooled = dropped = time.monotonic()
+        last = retained - settings.reconcile_s  # what waits at the start may have no wake-up
 
         def step() -> None:
             nonlocal last, retained, cooled, dropped
@@ -358,10 +349,9 @@ class Runtime:
 
         def unit(claimed: Claimed, tenant: TenantId) -> int:
             seen.add(tenant)
-            indexed = self._raw.index(tenant)
+            self._index_raw(tenant)
             if self.services.paused(Step.EXTRACT) > 0:
-                # Claimed, the windows would only fail: they wait until the model is back.
-                return bool(indexed)
+                return False  # claimed, the windows would only fail: they wait until the model is back
             end = self.services.extraction.run_one(tenant, self.worker, claimed)
             stored = end.ended is Extracted.DONE
             if stored and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
@@ -370,9 +360,23 @@ class Runtime:
 
         done = self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
         for tenant in seen:
-            if not self._winding_down.is_set():
-                self._timed(Queue.EXTRACT, tenant, self._raw.index_rest)
+            self._index_raw(tenant)
         return done
+
+    def _index_raw(self, tenant: TenantId) -> None:
+        """Have raw cells indexed by their thread; a runtime that was not started waits for the one that it begins."""
+        if self._raw.index(tenant) and not self._threads:
+            self._raw.join()
+
+    def _raw_batch(self, tenant: TenantId) -> int:
+        run_one = self.services.indexer.run_one
+        try:
+            if self._winding_down.is_set():
+                return 0
+            return self._timed(Queue.EXTRACT, tenant, lambda each: run_one(each, self.worker, (PointKind.CELL,)))
+        except MemForestError as error:
+            log.warning("raw_cells_delayed", code=error.code)
+            return 0
 
     def reduce(self, _woken: TenantId | None = None) -> int:
         """Drain forests; after each commit its facts are indexed."""
@@ -417,11 +421,10 @@ class Runtime:
         """Resumable tasks, indexing what the other queues could not, and deliveries of webhooks."""
 
         def unit(_: Claimed, tenant: TenantId) -> int:
-            return (
-                self.services.maintenance.tasks.run_one(tenant, self.worker)
-                or self.index(tenant, ALL_KINDS)
-                or self.services.webhooks.run_one(tenant, self.worker)
-            )
+            self._index_raw(tenant)
+            done: int = self.services.maintenance.tasks.run_one(tenant, self.worker)
+            done = done or self.index(tenant, (PointKind.FACT, PointKind.NODE))
+            return done or self.services.webhooks.run_one(tenant, self.worker)
 
         return self.work(WorkKind.MAINTAIN, Queue.MAINTAIN, unit)
 

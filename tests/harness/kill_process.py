@@ -37,7 +37,7 @@ from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
 from memforest_core.work.rows import operation_rows
-from memforest_workers.runtime import ALL_KINDS, Runtime
+from memforest_workers.runtime import Runtime
 from tests.harness.end_state import State, end_state
 from tests.harness.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.harness.hashed_words import HashedWords
@@ -319,7 +319,7 @@ class Process:
             ("reduce", lambda: services.reduction.run_one(tenant).ended is Reduced.DONE),
             ("refresh", lambda: services.refresh.run_one(tenant, worker)),
             ("maintain", lambda: services.maintenance.tasks.run_one(tenant, worker)),
-            ("index", lambda: services.indexer.run_one(tenant, worker, ALL_KINDS)),
+            ("index", lambda: services.indexer.run_one(tenant, worker, tuple(PointKind))),
         )
 
     def _attempt(self, stage: str, step: Callable[[], int]) -> int:

@@ -216,10 +216,8 @@ class ExtractionService:
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
         """A bug ended the try: count it, so that a window that breaks the code becomes a dead letter in the end."""
         self._telemetry.retried(STEP, tenant, CRASHED)
-        decision, text = (
-            Decision(Verdict.RETRY, backoff(claim.attempts, self._rng.random()), counts=True),
-            "See the log.",
-        )
+        decision = Decision(Verdict.RETRY, backoff(claim.attempts, self._rng.random()), counts=True)
+        text = "See the log."
         if claim.retries_verbatim or claim.attempts >= self._settings.max_attempts:
             decision = Decision(Verdict.DEAD)
             text = text if claim.retries_verbatim else "Its extraction crashed; see the worker's log."

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -133,15 +133,15 @@ class _Call(Generic[Row]):
         self.ready = threading.Event()
 
 
-_Waiting = tuple[int, _Call[Row], int]
-"""When it came (a number that grows), who waits for it, and its place in the call."""
-_Groups = dict[tuple[bool, int], deque[_Waiting[Row]]]
-"""Waiting rows by padded length, those that are not urgent separately; none empty, each in the order they came in."""
+_Waiting = tuple[int, int, _Call[Row], int]
+"""Its turn, a number that no other row has, who waits for it, and its place in the call."""
+_Groups = dict[tuple[bool, int], list[_Waiting[Row]]]
+"""Waiting rows by padded length, those that are not urgent separately; none empty, each a heap."""
 
 
 class Batches(Generic[Row]):
-    """Runs token lists of one padded length together, ``threads`` batches at a time, those first that came first:
-    callers who ask for other lengths all the time hold nobody up.
+    """Runs token lists of one padded length together, ``threads`` batches at a time. A call's turn is when as many rows
+    ran since it came as it has: few rows do not wait for many, and many for at most as many of others.
 
     ``run`` must make the same row of a token list in any company. A token list is padded to a multiple of
     ``rounding``; a batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
@@ -156,6 +156,7 @@ class Batches(Generic[Row]):
         self._lock = threading.Lock()
         self._waiting: _Groups[Row] = {}
         self._came = count()
+        self._taken = 0
 
     def rows(self, tokens: Sequence[Ids], *, urgent: bool) -> list[Row]:
         """One row per token list, in order; urgent rows go before all others that wait. Raises what the run raised, or
@@ -168,7 +169,8 @@ class Batches(Generic[Row]):
             # The longest first: a long run at the end would leave the other threads idle.
             for position in sorted(range(len(tokens)), key=lambda place: -lengths[place]):
                 group = (not urgent, lengths[position])
-                self._waiting.setdefault(group, deque()).append((next(self._came), call, position))
+                turn = self._taken + len(tokens)
+                heappush(self._waiting.setdefault(group, []), (turn, next(self._came), call, position))
         # As many runs as these rows need by themselves; in common batches some find nothing left.
         for length in set(lengths):
             for _ in range(-(-lengths.count(length) // self._fitting(length))):
@@ -184,13 +186,14 @@ class Batches(Generic[Row]):
         return max(1, min(self._batch_size, self._batch_tokens // length))
 
     def _take(self) -> list[_Waiting[Row]]:
-        """The rows of the next run: urgent ones first, of those the length that waits longest."""
+        """The rows of the next run: urgent ones first, of those the length whose turn it is."""
         with self._lock:
             if not self._waiting:
                 return []
-            group = min(self._waiting, key=lambda each: (each[0], self._waiting[each][0][0]))
+            group = min(self._waiting, key=lambda each: (each[0], self._waiting[each][0][:2]))
             rows = self._waiting[group]
-            taken = [rows.popleft() for _ in range(min(len(rows), self._fitting(group[1])))]
+            taken = [heappop(rows) for _ in range(min(len(rows), self._fitting(group[1])))]
+            self._taken += len(taken)
             if not rows:
                 del self._waiting[group]
             return taken
@@ -201,13 +204,13 @@ class Batches(Generic[Row]):
             return
         found: Sequence[Row | None] = [None] * len(taken)
         failed: BaseException | None = None
-        shared = any(call is not taken[0][1] for _, call, _ in taken)
+        shared = any(call is not taken[0][2] for _, _, call, _ in taken)
         try:
-            found = self._run([call.tokens[position] for _, call, position in taken])
+            found = self._run([call.tokens[position] for _, _, call, position in taken])
         except BaseException as error:  # noqa: BLE001 - raised to the callers that wait
             failed = error
         with self._lock:
-            for row, (_, call, position) in zip(found, taken, strict=True):
+            for row, (_, _, call, position) in zip(found, taken, strict=True):
                 call.rows[position] = row
                 if failed is not None and call.error is None:
                     call.error, call.shared = failed, shared

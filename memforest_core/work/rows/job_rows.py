@@ -181,9 +181,7 @@ class JobStore:
         of the one before it, so that every tenant has its turn; without ``turn`` nobody's is used up. A process begins
         at a random tenant.
         """
-        if kind not in _BY_TURNS:
-            return self.waiting(kind)[:most]
-        if kind not in self._named:
+        if kind not in _BY_TURNS or kind not in self._named:
             found = self.waiting(kind)[:most]
             if found and turn:
                 self._named[kind] = found[-1]

@@ -82,6 +82,24 @@ def test_callers_share_a_batch_and_questions_go_first() -> None:
     assert len(run.runs) == 3
 
 
+def test_few_rows_do_not_wait_for_many() -> None:
+    """Given forty rows of one caller that wait, when one of another comes, then it is in the next run."""
+    run = Recorder()
+    shared = batches(run)
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(shared.rows, [[1]], urgent=False)
+        assert run.started.wait(5)
+        many = threads.submit(shared.rows, [[n] for n in range(40)], urgent=False)
+        settle(shared, 40)
+        few = threads.submit(shared.rows, [[50] * 2], urgent=False)
+        settle(shared, 41)
+        run.go.set()
+        for each in (first, many, few):
+            each.result(timeout=10)
+    assert [50, 50] in run.runs[1]
+    assert sum(map(len, run.runs)) == 42
+
+
 def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
     """Given a run that failed, then its only caller gets the error, and callers that shared it one to try again."""
     run = Recorder()

@@ -1,62 +1,58 @@
-"""One thread of a process indexes raw cells, and no committed cell is overlooked."""
+"""One thread of a process indexes raw cells, no task waits for it, and no committed cell is overlooked."""
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import StoreUnavailable
 from memforest_workers.runtime import RawCells
 
 BATCH = 3
-ACME = TenantId("acme")
+ACME, BETA = TenantId("acme"), TenantId("beta")
 
 
-def test_a_batch_is_indexed_by_one_thread_while_others_go_on() -> None:
-    """Given a thread in a batch that then fails, then another gets nothing before its window, and the rest after."""
-    left, seen = {ACME: 4}, list[int]()
+def test_nobody_waits_for_a_batch_and_tenants_take_turns() -> None:
+    """Given a batch that hangs, when tasks come for their tenants, then they go on, and each tenant has its turn."""
+    left, order, go = {ACME: 7, BETA: 4}, list[TenantId](), threading.Event()
 
     def index(tenant: TenantId) -> int:
-        if not seen:
-            with ThreadPoolExecutor(1) as pool:
-                seen.append(pool.submit(raw.index, tenant).result())
-            raise StoreUnavailable("away")
+        assert go.wait(10)
+        order.append(tenant)
         done = min(BATCH, left[tenant])
         left[tenant] -= done
         return done
 
-    woken: list[TenantId] = []
-    raw = RawCells(index, BATCH, woken.append)
-    with pytest.raises(StoreUnavailable):
+    raw = RawCells(index, BATCH)
+    for each in (ACME, BETA, BETA):
+        raw.index(each)
+    assert order == []
+    go.set()
+    raw.join(10)
+    assert order == [ACME, BETA, ACME, BETA, ACME]
+    assert left == {ACME: 0, BETA: 0}
+
+
+def test_after_a_bug_the_next_call_indexes() -> None:
+    """Given a batch that a bug ended, when the next task comes, then the rest is indexed."""
+    seen: list[TenantId] = []
+
+    def index(tenant: TenantId) -> int:
+        seen.append(tenant)
+        if len(seen) == 1:
+            raise ZeroDivisionError
+        return 0
+
+    raw = RawCells(index, BATCH)
+    for _ in range(2):
         raw.index(ACME)
-    assert seen == [0]
-    assert raw.index_rest(ACME)
-    assert (left[ACME], woken) == (1, [ACME])
-    assert raw.index_rest(ACME) and not raw.index_rest(ACME)
-    assert woken == [ACME]
-
-
-def test_the_thread_that_is_at_it_wakes_those_who_came_for_the_rest() -> None:
-    """Given a slow batch, when a task of another thread ends, then it does not wait, and a wake-up follows the batch."""
-    woken: list[TenantId] = []
-
-    def index(_: TenantId) -> int:
-        with ThreadPoolExecutor(1) as pool:
-            assert not pool.submit(raw.index_rest, ACME).result(timeout=1)
-        assert woken == []
-        return 1
-
-    raw = RawCells(index, BATCH, woken.append)
-    assert raw.index(TenantId("beta")) == 1
-    assert woken == [ACME]
+        raw.join(10)
+    assert seen == [ACME, ACME]
 
 
 def test_no_cell_is_overlooked_by_many_threads() -> None:
-    """Given threads that commit a cell and look, when messages are answered by another look, then all are indexed."""
-    left, lock, messages = [0], threading.Lock(), threading.Semaphore(0)
+    """Given threads that commit a cell and look, then all are indexed, without another message."""
+    left, lock = [0], threading.Lock()
 
     def index(_: TenantId) -> int:
         with lock:
@@ -64,17 +60,16 @@ def test_no_cell_is_overlooked_by_many_threads() -> None:
             left[0] -= done
         return done
 
-    raw = RawCells(index, BATCH, lambda _: messages.release())
+    raw = RawCells(index, BATCH)
 
     def come() -> None:
         for _ in range(300):
             with lock:
                 left[0] += 1
-            raw.index_rest(ACME)
+            raw.index(ACME)
 
     with ThreadPoolExecutor(6) as pool:
         for each in [pool.submit(come) for _ in range(6)]:
             each.result()
-    while messages.acquire(blocking=False):
-        raw.index_rest(ACME)
+    raw.join(10)
     assert left == [0]
