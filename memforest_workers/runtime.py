@@ -341,10 +341,8 @@ class Runtime:
                 self.index(tenant, (kind,), lease)
 
     def extract(self, woken: TenantId | None = None) -> int:
-        """Raw cells' vectors first, then windows; forests that they change are reduced, here or after a wake-up.
-
-        ``woken`` is whose wake-up it is: that tenant's raw cells are looked for even when others took its windows.
-        """
+        """Extract windows, while raw cells are indexed; forests that they change are reduced, here or after a wake-up.
+        ``woken``: the tenant whose raw cells are indexed even when others took its windows."""
         seen = set() if woken is None else {woken}
 
         def unit(claimed: Claimed, tenant: TenantId) -> int:
