@@ -10,6 +10,7 @@ from functools import partial
 
 from benchmarks.chaos.ground import ground
 from benchmarks.harness import Report, Row, parser, say
+from benchmarks.scale.backlog import backlog
 from benchmarks.scale.bursts import burst, long_session, one_writer, tenants
 from benchmarks.scale.filled import Place
 from benchmarks.scale.forests import many_forests, one_forest
@@ -27,22 +28,21 @@ SCENARIOS: dict[str, tuple[Callable[[Place, int, int], Costs], int]] = {
     WRITER: (one_writer, 20_000),
 }
 """Each with its size: facts, forests, sessions, turns, tenants, turns."""
-WORKERS = "workers"
-WORKERS_SESSIONS = 600
+DEPLOYED = {"workers": (throughput, 600), "backlog": (backlog, 10_000)}
+"""Worker processes and a model server, with so many sessions."""
 SMALLEST = 20
 """Of a size, whatever the scale: a tenth of it is two."""
 SLACK = 1.25
 MEASURED = (
     "each operation of a scenario at its size and at a tenth; seconds, statements (as the driver sends them) and"
     " resident_mb (the most of this process, which does all the work, with the vector engine) while it lasts, disk_mb"
-    " and facts that were added. growth: the figure by that of a tenth, by ten: 0.1 is none, 1 is linear, most"
-    " is n log n with the slack; figures too small to judge at n are left out. one_forest,"
-    " many_forests: rows filled in as the pipeline leaves them,"
-    " then a day's five sessions (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of"
-    " everything. turns_a_second, facts_a_second: of the single writer into one forest. workers: short sessions of"
-    " many owners, from when the processes are up until the last fact is in its trees, with a model server on the same"
-    " machine; processors: shares of all of them; slots_in_model: of the workers' slots, those that waited for the"
-    " model"
+    " and facts that were added. growth: the figure by that of a tenth, by ten: 0.1 is none, 1 is linear, most is n log"
+    " n with the slack; figures too small to judge at n are left out. one_forest, many_forests: rows filled in as the"
+    " pipeline leaves them, then a day's five sessions (enqueue, tree_insert: the reducer's part, refresh), 40 recalls,"
+    " verify, export of everything. turns_a_second, facts_a_second: of the single writer into one forest. workers:"
+    " short sessions of many owners, from when the processes are up until the last fact is in its trees, with a model"
+    " server on the same machine; processors: shares of all; slots_in_model: of the workers' slots, those that waited"
+    " for the model. backlog: an import waits at the start, calls take 2 s, waits are in calls' times"
 )
 
 
@@ -56,18 +56,19 @@ def main() -> None:
     """Run from the command line."""
     options = parser(__doc__ or "")
     options.add_argument("--scale", type=float, default=1.0, metavar="X", help="factor for all sizes (default: 1)")
-    options.add_argument("--only", nargs="+", choices=[*SCENARIOS, WORKERS], metavar="NAME", help="some scenarios")
+    options.add_argument("--only", nargs="+", choices=[*SCENARIOS, *DEPLOYED], metavar="NAME", help="some scenarios")
     options.add_argument("--slack", type=float, default=SLACK, metavar="X", help="times n log n (default: %(default)s)")
     chosen = options.parse_args()
     configure_logs(logging.ERROR)
     report = Report(chosen.seed, chosen.json)
-    names = chosen.only or [*SCENARIOS, WORKERS]
+    names = chosen.only or [*SCENARIOS, *DEPLOYED]
     made: list[Row] = []
     with ground([], chosen.seed) as place:
         where = Place(replace(place.servers, embedded=None))
         for name in names:
-            if name == WORKERS:
-                made += throughput(place, max(SMALLEST, round(WORKERS_SESSIONS * chosen.scale)), chosen.seed)
+            if name in DEPLOYED:
+                deployed, full = DEPLOYED[name]
+                made += deployed(place, max(SMALLEST, round(full * chosen.scale)), chosen.seed)
                 continue
             scenario, full = SCENARIOS[name]
             size = max(SMALLEST, round(full * chosen.scale))

@@ -44,8 +44,6 @@ class Cost:
 
 Costs = Mapping[str, Cost]
 """By operation, in the order in which they were done."""
-Scenario = Callable[[int, int], Costs]
-"""Does everything at one size (with one seed); in a process of its own, so that memory use is that of this size."""
 
 
 @dataclass(slots=True)
@@ -103,15 +101,10 @@ def n_log_n(small: int, large: int) -> float:
     return large * math.log(large) / (small * math.log(max(small, 2)))
 
 
-def tenth(size: int) -> int:
-    """What a size is compared with: at least one."""
-    return max(1, size // 10)
-
-
-def grown(name: str, scenario: Scenario, size: int, seed: int) -> tuple[Costs, Costs]:
+def grown(name: str, scenario: Callable[[int, int], Costs], size: int, seed: int) -> tuple[Costs, Costs]:
     """The costs of a scenario at a tenth of its size and at its size, each in a process of its own."""
     found = []
-    for each in (tenth(size), size):
+    for each in (max(1, size // 10), size):
         started = time.monotonic()
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
             found.append(own.submit(scenario, each, seed).result())
@@ -121,7 +114,7 @@ def grown(name: str, scenario: Scenario, size: int, seed: int) -> tuple[Costs, C
 
 def rows(name: str, size: int, fewer: Costs, more: Costs, slack: float) -> list[Row]:
     """One row for each operation: its cost, and how much faster than the size it grew from a tenth."""
-    small = tenth(size)
+    small = max(1, size // 10)
     most = slack * n_log_n(small, size) * small / size
     made: list[Row] = []
     for operation, cost in more.items():
