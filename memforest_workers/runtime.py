@@ -18,7 +18,14 @@ import structlog
 from memforest_core.client.services.checkup import in_use
 from memforest_core.client.services.service import Services
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
+from memforest_core.errors import (
+    IndexUnavailable,
+    MemForestError,
+    RetryableError,
+    StoreContended,
+    StoreUnavailable,
+    place_of,
+)
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.extract.service import Extracted, Extraction
@@ -49,8 +56,9 @@ class RawCells:
             if tenant in self._due:
                 return False
             self._due.add(tenant)
-            self._last = self._thread.submit(self._one, tenant)
-            return True
+            batch = self._last = self._thread.submit(self._one, tenant)
+        batch.add_done_callback(_report_crash)
+        return True
 
     def _one(self, tenant: TenantId) -> None:
         with self._lock:
@@ -64,6 +72,12 @@ class RawCells:
         while (last := self._last) is not seen and last is not None:
             seen = last
             wait([last], timeout_s)
+
+
+def _report_crash(batch: Future[None]) -> None:
+    crash = batch.exception()
+    if crash is not None:
+        log.error("task_crashed", queue=Queue.EXTRACT.value, **place_of(crash))
 
 
 log = structlog.get_logger(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from structlog.testing import capture_logs
+
 from memforest_core.domain.ids import TenantId
 from memforest_workers.runtime import RawCells
 
@@ -34,7 +36,7 @@ def test_nobody_waits_for_a_batch_and_tenants_take_turns() -> None:
 
 
 def test_after_a_bug_the_next_call_indexes() -> None:
-    """Given a batch that a bug ended, when the next task comes, then the rest is indexed."""
+    """Given a batch that a bug ended, when the next task comes, then the rest is indexed; the log names the bug."""
     seen: list[TenantId] = []
 
     def index(tenant: TenantId) -> int:
@@ -44,10 +46,12 @@ def test_after_a_bug_the_next_call_indexes() -> None:
         return 0
 
     raw = RawCells(index, BATCH)
-    for _ in range(2):
-        raw.index(ACME)
-        raw.join(10)
+    with capture_logs() as logged:
+        for _ in range(2):
+            raw.index(ACME)
+            raw.join(10)
     assert seen == [ACME, ACME]
+    assert [(each["event"], each["exception"]) for each in logged] == [("task_crashed", "ZeroDivisionError")]
 
 
 def test_no_cell_is_overlooked_by_many_threads() -> None:
