@@ -50,15 +50,14 @@ class RawCells:
         self._due: set[TenantId] = set()
         self._last: Future[None] | None = None
 
-    def index(self, tenant: TenantId) -> bool:
-        """See that what is committed by now is indexed, without waiting for it; False when that was due already."""
+    def index(self, tenant: TenantId) -> None:
+        """See that what is committed by now is indexed, without waiting for it."""
         with self._lock:
             if tenant in self._due:
-                return False
-            self._due.add(tenant)
+                return
             batch = self._last = self._thread.submit(self._one, tenant)
+            self._due.add(tenant)
         batch.add_done_callback(_report_crash)
-        return True
 
     def _one(self, tenant: TenantId) -> None:
         with self._lock:
@@ -73,9 +72,14 @@ class RawCells:
             seen = last
             wait([last], timeout_s)
 
+    def close(self, timeout_s: float) -> None:
+        """Wait so long at most, and begin nothing more."""
+        self.join(timeout_s)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
 
 def _report_crash(batch: Future[None]) -> None:
-    crash = batch.exception()
+    crash = None if batch.cancelled() else batch.exception()
     if crash is not None:
         log.error("task_crashed", queue=Queue.EXTRACT.value, **place_of(crash))
 
@@ -87,6 +91,8 @@ STUCK_EXIT = 70
 
 TENANTS_TRIED = 4
 """Tenants with waiting work that one task tries before it leaves the rest to others."""
+MAINTAINED = 64
+"""The same for maintenance: many tenants may have nothing but raw cells, which it leaves to their thread."""
 
 RETAIN_S = 60.0
 """How often a worker checks whether policies are to be applied; a row says when they were last."""
@@ -159,7 +165,7 @@ class Runtime:
         """Stop the threads and delete the worker's row, so that its leases end at once."""
         self.wind_down()
         self._stopping.set()
-        self._raw.join(5)
+        self._raw.close(5)
         for thread in self._threads:
             thread.join(timeout=5)
         try:
@@ -293,7 +299,8 @@ class Runtime:
                 self.wake(queue, waiting[0])
 
         while not self._winding_down.is_set():
-            tenants = self.services.jobs.next_waiting(kind, TENANTS_TRIED)
+            most = MAINTAINED if queue is Queue.MAINTAIN else TENANTS_TRIED
+            tenants = self.services.jobs.next_waiting(kind, most)
             if not tenants:
                 return done
             if time.monotonic() >= deadline:
@@ -361,9 +368,9 @@ class Runtime:
 
         def unit(claimed: Claimed, tenant: TenantId) -> int:
             seen.add(tenant)
-            self._index_raw(tenant)
+            indexed = self._index_raw(tenant)
             if self.services.paused(Step.EXTRACT) > 0:
-                return False  # claimed, the windows would only fail: they wait until the model is back
+                return bool(indexed)  # claimed, the windows would only fail: they wait until the model is back
             end = self.services.extraction.run_one(tenant, self.worker, claimed)
             stored = end.ended is Extracted.DONE
             if stored and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
@@ -372,23 +379,29 @@ class Runtime:
 
         done = self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
         for tenant in seen:
-            self._index_raw(tenant)
+            while self._timed(Queue.EXTRACT, tenant, self._index_raw):
+                pass
         return done
 
-    def _index_raw(self, tenant: TenantId) -> None:
-        """Have raw cells indexed by their thread; a runtime that was not started waits for the one that it begins."""
-        if self._raw.index(tenant) and not self._threads:
-            self._raw.join()
+    def _index_raw(self, tenant: TenantId) -> int:
+        """Have raw cells indexed by their thread; a runtime that was not started indexes a batch here, and says how
+        many there were."""
+        if not self._threads:
+            return self._index_cells(tenant)
+        if not self._winding_down.is_set():
+            self._raw.index(tenant)
+        return 0
+
+    def _index_cells(self, tenant: TenantId) -> int:
+        return self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
 
     def _raw_batch(self, tenant: TenantId) -> int:
-        run_one = self.services.indexer.run_one
         try:
-            if self._winding_down.is_set():
-                return 0
-            return self._timed(Queue.EXTRACT, tenant, lambda each: run_one(each, self.worker, (PointKind.CELL,)))
+            done = 0 if self._winding_down.is_set() else self._timed(Queue.EXTRACT, tenant, self._index_cells)
         except MemForestError as error:
             log.warning("raw_cells_delayed", code=error.code)
             return 0
+        return 0 if self._winding_down.is_set() else done
 
     def reduce(self, _woken: TenantId | None = None) -> int:
         """Drain forests; after each commit its facts are indexed."""
@@ -433,10 +446,12 @@ class Runtime:
         """Resumable tasks, indexing what the other queues could not, and deliveries of webhooks."""
 
         def unit(_: Claimed, tenant: TenantId) -> int:
-            self._index_raw(tenant)
-            done: int = self.services.maintenance.tasks.run_one(tenant, self.worker)
-            done = done or self.index(tenant, (PointKind.FACT, PointKind.NODE))
-            return done or self.services.webhooks.run_one(tenant, self.worker)
+            return (
+                self.services.maintenance.tasks.run_one(tenant, self.worker)
+                or self._index_raw(tenant)
+                or self.index(tenant, (PointKind.FACT, PointKind.NODE))
+                or self.services.webhooks.run_one(tenant, self.worker)
+            )
 
         return self.work(WorkKind.MAINTAIN, Queue.MAINTAIN, unit)
 

@@ -26,6 +26,9 @@ from memforest_core.models.litellm_runtime import AnswerRefused, litellm_module,
 MAX_RETRY_AFTER_S = 3600.0
 _PERMANENT_CAUSES = (ImportError, UnicodeError, AnswerRefused)
 """litellm wraps these as lost connections: a provider package is missing, a text is not Unicode."""
+_UNSENDABLE = ((ValueError, "headers"), (httpx.LocalProtocolError, "header"))
+"""aiohttp's and httpx's error for a key with a line break, and a word of its text; litellm wraps it as a lost
+connection."""
 _WORDED = (400, 413, 422)
 """Statuses whose cause only the answer's words tell; litellm knows those of many servers."""
 
@@ -35,6 +38,7 @@ class ServerError(httpx.HTTPError):
 
     def __init__(self, response: httpx.Response) -> None:
         super().__init__(response.text)
+        self.request = response.request
         self.response = response
         self.status_code = response.status_code
 
@@ -98,7 +102,7 @@ def failure(error: BaseException, target: Target) -> MemForestError:
     status = _status(error)
     wait = retry_after(_headers(error))
     names = " <- ".join(type(link).__name__ for link in _chain(error))
-    if isinstance(error, TimeoutError | httpx.TimeoutException) or _is(error, "Timeout") or status == 408:
+    if isinstance(error, TimeoutError | httpx.TimeoutException) or _is(error, "Timeout") or status in (408, 504):
         return ModelUnavailable(
             f"The model {target} did not answer within {target.timeout_s:g} s (see {target.settings}__TIMEOUT_S).",
             retry_after=wait,
@@ -114,8 +118,7 @@ def failure(error: BaseException, target: Target) -> MemForestError:
         return ContextTooLong(f"The input does not fit the context of {target}; send less at once.")
     if _is(error, "ContentPolicyViolationError"):
         return ContentRefused(f"The content policy of {target} refused the input.")
-    if any(type(link) in (ValueError, httpx.LocalProtocolError) and "header" in str(link) for link in _chain(error)):
-        # aiohttp's, which litellm wraps as a lost connection, or httpx's.
+    if any(word in str(link) for link in _chain(error) for kind, word in _UNSENDABLE if type(link) is kind):
         return ModelAuthFailed(
             f"The key of {target} can't be sent, it has a line break or the like: set {target.settings}__API_KEY."
         )

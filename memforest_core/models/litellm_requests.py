@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from base64 import b64decode
@@ -31,7 +32,7 @@ from memforest_core.models.litellm_runtime import (
     litellm_module,
     misses_key,
 )
-from memforest_core.models.openai_vectors import PREFIX, OpenAIVectors
+from memforest_core.models.openai_vectors import ONLY_LITELLM, PREFIX, OpenAIVectors
 
 Answer = TypeVar("Answer")
 
@@ -48,7 +49,7 @@ class LitellmRequests(LimitedCalls):
         self._has_key = False
         self._instead: dict[str, object] = {}
         alone = step is Step.EMBED and settings.api_base is not None and settings.model.startswith(PREFIX)
-        self._alone = OpenAIVectors(settings) if alone else None
+        self._alone = OpenAIVectors(settings) if alone and not ONLY_LITELLM & os.environ.keys() else None
 
     def require_key(self) -> None:
         """Raise ModelAuthFailed when the model needs a key and none is set."""

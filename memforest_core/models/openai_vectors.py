@@ -13,6 +13,8 @@ from memforest_core.models.litellm_failures import ServerError
 from memforest_core.models.litellm_runtime import bound_httpx, key_argument
 
 PREFIX = "openai/"
+ONLY_LITELLM = frozenset({"SSL_VERIFY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"})
+"""Variables that only litellm and its client read: who sets one gets them."""
 _IDLE_S = 60.0
 """How long an idle connection stays open: minutes can pass between questions."""
 

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 
 from memforest_core.errors import NotFound
 from memforest_core.index.service import Indexer
+from memforest_core.index.vector_index import PointKind
 from memforest_core.lifecycle.erase.steps import PHASE
 from memforest_core.work.records import Numbers
-from memforest_workers.runtime import ALL_KINDS
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 from tests.integration.test_erasure import (
@@ -179,7 +179,7 @@ def test_a_point_begun_again_while_its_writer_takes_it_back_has_no_lease(
         undo(*given)
 
     monkeypatch.setattr(indexer.index, "upsert", deleted_meanwhile)
-    indexer.run_one(filled.tenant, filled.runtime.worker, ALL_KINDS)
+    indexer.run_one(filled.tenant, filled.runtime.worker, tuple(PointKind))
     monkeypatch.undo()
 
     assert one(filled, "SELECT count(*) FROM memforest.index_row WHERE state = 'running'") == 0

@@ -38,7 +38,7 @@ from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.retrieve import CATCHING_UP
 from memforest_core.settings import Settings
 from memforest_core.work.messages import Queue
-from memforest_workers.runtime import ALL_KINDS, Runtime
+from memforest_workers.runtime import Runtime
 from tests.harness import damaging
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -261,7 +261,7 @@ def test_a_rebuild_rewrites_every_point_without_embedding_while_recall_goes_on(
     assert [task.state for task in found] == ["done"]
     assert found[0].progress["marked"] == behind == len(before)
     assert found[0].progress["deleted"] == 1
-    while grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS):
+    while grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, tuple(PointKind)):
         assert evidence(grown) == calm
 
     after = {point.id: point.version for point in points(grown)}
@@ -299,7 +299,7 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
     work(grown, maintenance)
     grown.memory.ingest("bob", "kites", KITES)
     with IndexStore(grown.services.engine).indexing(grown.tenant) as rows:
-        first = rows.claim_points(ALL_KINDS, PointLease(grown.runtime.worker), 3)
+        first = rows.claim_points(tuple(PointKind), PointLease(grown.runtime.worker), 3)
     assert all("kite" in point.text for point in first)
     grown.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
     grown.services.reconciler.run()
@@ -382,7 +382,7 @@ def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, 
     maintenance = upkeep(grown)
     assert maintenance.generations.check() is GenerationState.STORE_RESTARTED
     grown.memory.ingest("bob", "kites", KITES)
-    assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
+    assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, tuple(PointKind)) == 0
     work(grown, maintenance)
     assert [row for row in grown.rows(VERSIONS) if row.state == "done"] == before
     assert points(grown) == stored
@@ -423,7 +423,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     # A worker that did not notice yet indexes nothing, whatever is sent again, in other words this time.
     repeated = said(*[f"I sold kite number {n} to Rufus in Boston." for n in range(6)], start=1_700_900_000)
     grown.memory.ingest("bob", "kites", repeated)
-    assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
+    assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, tuple(PointKind)) == 0
     counting.texts = 0
     maintenance = upkeep(grown)
     assert maintenance.generations.check() is GenerationState.STORE_RESTARTED
@@ -647,13 +647,13 @@ def test_nothing_is_claimed_between_two_tries_of_an_unavailable_index(grown: Sta
     )
     grown.memory.ingest("bob", "kites", KITES)
     worker = grown.runtime.worker
-    assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
+    assert indexer.run_one(grown.tenant, worker, tuple(PointKind)) == 0
     embedded, calls = counting.texts, unavailable.calls
     for _ in range(10):
-        assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
+        assert indexer.run_one(grown.tenant, worker, tuple(PointKind)) == 0
     assert (unavailable.calls, counting.texts) == (calls, embedded)
     now[0] += 1.0
-    assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
+    assert indexer.run_one(grown.tenant, worker, tuple(PointKind)) == 0
     assert (unavailable.calls, counting.texts) == (calls + 1, embedded)
     ready = grown.rows("SELECT max(attempts), count(*) FROM memforest.index_row WHERE state = 'ready'")[0]
     assert ready[0] == 0 and ready[1] > 0

@@ -11,6 +11,7 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.index.vector_index import PointKind
 from memforest_core.lifecycle.rebuild.records import Options, copy_of
 from memforest_core.lifecycle.rebuild.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.models.calls import Embedded, Embedder
@@ -225,9 +226,7 @@ def work(of: Stack, *, extract: bool = True) -> None:
 
 
 def index(of: Stack) -> int:
-    from memforest_workers.runtime import ALL_KINDS
-
-    return of.runtime.index(of.tenant, ALL_KINDS)
+    return of.runtime.index(of.tenant, tuple(PointKind))
 
 
 def put(of: Stack, task: TaskId, progress: Numbers) -> None:

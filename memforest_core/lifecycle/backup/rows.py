@@ -50,13 +50,15 @@ _IDENTITIES = sa.text("""
      WHERE c.relnamespace = 'memforest'::regnamespace AND a.attidentity <> '' AND NOT a.attisdropped
     """)
 _GO_ON = sa.text("""
-    SELECT setval(s.name, greatest(nextval(s.name), :highest))
+    SELECT setval(s.name, :highest)
       FROM (SELECT CAST(pg_get_serial_sequence(:table, :attribute) AS regclass) AS name) s
+     WHERE nextval(s.name) < :highest
     """)
 # What is erased next has a version above that of its point: a deletion waits for what is below the next number.
 _NEWER_POINTS = sa.text("""
-    SELECT setval('memforest.point_version', greatest(nextval('memforest.point_version'), max(version)))
-      FROM memforest.index_row
+    SELECT setval('memforest.point_version', p.highest)
+      FROM (SELECT max(version) AS highest FROM memforest.index_row) p
+     WHERE nextval('memforest.point_version') < p.highest
     """)
 
 

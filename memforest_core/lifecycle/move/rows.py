@@ -84,7 +84,7 @@ def move(database: DatabaseSettings, to: str, tenant: TenantId, index: VectorInd
             _decide(here, tenant, move_id)
             undoing.pop_all()
         _serve(there, tenant, move_id)
-        for points in _points(here, tenant):
+        for points in _points(here, tenant, _decided(move_id)):
             index.delete(points)
         with _opened(here, tenant) as source:
             # Another process may have ended the move, and the tenant may be back.
@@ -126,14 +126,15 @@ def _opened(engine: sa.Engine, tenant: TenantId, level: str = "REPEATABLE READ")
         yield connection
 
 
-def _points(here: sa.Engine, tenant: TenantId) -> Iterator[list[PointKey]]:
-    """The tenant's points, page by page; no transaction waits for the index."""
+def _points(here: sa.Engine, tenant: TenantId, decided: UUID | None) -> Iterator[list[PointKey]]:
+    """The points of a tenant that was given up, page by page; no transaction waits for the index."""
     row, last = m.IndexRow, FIRST
     own = sa.select(row.forest_id, row.point_id).where(row.tenant_id == tenant).order_by(row.point_id).limit(POINTS)
     while True:
         with _opened(here, tenant) as source:
             found = source.execute(own.where(row.point_id > last)).all()
-        if not found:
+            given_up = _state(source, tenant)[1] == decided
+        if not (found and given_up):
             return
         yield [PointKey(tenant, ForestId(forest), point) for forest, point in found]
         last = found[-1].point_id
@@ -204,6 +205,8 @@ def _arrived(here: sa.Engine, held: sa.Connection, target: sa.Connection, tenant
     if went is None and not known:
         raise NotFound(f"There is no tenant {tenant!r:.80}.")
     arrived = move_id is not None and move_id in (brought_by, _decided(brought_by))
+    if move_id is not None and move_id.version == DECIDED and not arrived:
+        raise InvalidInput(f"The tenant was moved to {went}, and has left it since or is lost there.")
     if taken and not arrived and arriving is not None and (arriving, back) == (brought_by, place_of(str(here.url))):
         _clear(target, tenant)  # What a cancelled move from here has left was never served.
     elif taken and not arrived:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from memforest_core.errors import (
+    TIMED_OUT,
     ContextTooLong,
     MemForestError,
     ModelAuthFailed,
@@ -172,6 +173,23 @@ def test_a_missing_key_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ModelAuthFailed, match="MEMFOREST_EMBEDDING__API_KEY"):
         LitellmEmbedder(StepSettings("openai/text-embedding-3-small")).embed(["a"])
+
+
+@pytest.mark.parametrize(("status", "expected"), [(413, ModelRejected), (504, ModelUnavailable)])
+def test_a_status_without_words_has_its_class(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, status: int, expected: type[MemForestError]
+) -> None:
+    monkeypatch.setattr(server, "_embed", lambda body: _Response(status, {}))
+    with pytest.raises(expected) as caught:
+        embedder(server).embed_query(["a"])
+    assert (caught.value.code == TIMED_OUT) == (status == 504)
+
+
+def test_what_only_litellm_reads_is_given_to_it(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given an organization in the environment, then it is in the request."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    embedder(server).embed(["a"])
+    assert server.requests[0].headers["openai-organization"] == "org-1"
 
 
 def test_a_key_that_cannot_be_sent_names_its_setting(server: ModelServer) -> None:
