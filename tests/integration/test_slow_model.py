@@ -131,7 +131,7 @@ def test_a_slow_model_is_given_windows_that_it_answers_in_time_each_once(
         for owner in ("bob", "eve"):
             pipeline.memory.client.enqueue(owner, "s1", said(*talk(owner, 40)))
         with working(pipeline, THREADS):
-            until(lambda: extracted(pipeline))
+            until(lambda: extracted(pipeline), DEADLINE_S)
         calls = extractions(model)
         answered = [call for call in calls if call.status == 200]
         read = Counter(turn for call in answered for turn in read_by(call))
