@@ -346,11 +346,8 @@ class Cell(OfTenant, Work, Base, table="cell"):
         _belongs_to("session", "session_id"),
         CheckConstraint(f"state IN {WORK_STATES}", name="state"),
         _index(
-            "ix_cell_claim", "tenant_id", "lane", "available_at", where="state = 'ready' AND ordinal = window_ordinal"
-        ),
-        _index(
-            *("ix_cell_live", "tenant_id", "forest_id", "available_at"),
-            where="state = 'ready' AND ordinal = window_ordinal AND lane = 0",
+            *("ix_cell_claim", "tenant_id", "lane", "forest_id", "available_at"),
+            where="state = 'ready' AND ordinal = window_ordinal",
         ),
         _index(
             "ix_cell_reduce", "tenant_id", "forest_id", "session_id", "ordinal", where="state = 'done' AND NOT placed"

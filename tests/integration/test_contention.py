@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from itertools import cycle, islice
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
+from memforest_core.client.producer import MemForestClient
+from memforest_core.client.services.service import Services, open_services
+from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvariantViolated, StoreContended, StoreUnavailable
+from memforest_core.ingest.extract.service import Extraction
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.work.rows.operation_rows import OperationRows
@@ -180,3 +188,46 @@ def test_forests_take_turns_in_the_live_lane(pipeline: Stack) -> None:
         " WHERE c.state = 'done' GROUP BY f.owner"
     )
     assert dict((row[0], row[1]) for row in done) == {"first": 4, "second": 1, "third": 1}
+
+
+def by_turns(services: Sequence[Services], tenants: Sequence[TenantId], claims: int) -> list[Extraction]:
+    """So many extractions, by each process in turn, of each tenant in turn."""
+    turns = islice(zip(cycle(services), cycle(tenants), strict=False), claims)
+    return [each.extraction.run_one(tenant, WorkerId(uuid4())) for each, tenant in turns]
+
+
+def test_owners_take_turns_in_an_import_and_a_live_session_is_next(pipeline: Stack) -> None:
+    """Given 500 sessions of one owner and then one each of 50, when two processes extract, then the 50 are served
+    within a round of each; a session that comes live is next; and the import goes on."""
+    sizes = {"first": 500} | {f"owner-{number}": 1 for number in range(50)}
+    pipeline.memory.client.enqueue_many(
+        (owner, f"s{number}", said("I bought a lamp.")) for owner, size in sizes.items() for number in range(size)
+    )
+    owners = dict(tuple(row) for row in pipeline.rows("SELECT forest_id, owner FROM memforest.forest"))
+    with closing(open_services(pipeline.settings, embedder=pipeline.services.embedder)) as other:
+        both = (pipeline.services, other)
+
+        served = Counter(owners[end.forest_id] for end in by_turns(both, [pipeline.tenant], 2 * len(sizes)))
+        assert served.keys() == sizes.keys()
+
+        pipeline.memory.client.enqueue("ann", "s1", said("I sold a lamp."))
+        assert [end.live for end in by_turns(both, [pipeline.tenant], 3)] == [True, False, False]
+
+
+@pytest.mark.parametrize("backfill", [False, True])
+def test_an_owners_turn_is_that_of_its_tenant_and_lane(pipeline: Stack, backfill: bool) -> None:
+    """Given ten owners with two sessions each, when another tenant's windows are claimed in between, or live ones of
+    an eleventh owner, then each of the ten has had its turn after ten claims."""
+    for number in range(20):
+        pipeline.memory.client.enqueue(f"owner-{number // 2}", f"s{number}", said("One."), backfill=backfill)
+    tenants = [pipeline.tenant, TenantId("other")]
+    settings = pipeline.settings.model_copy(update={"tenant": pipeline.tenant if backfill else tenants[1]})
+    with MemForestClient(settings, producer=pipeline.services.producer) as client:
+        ends = []
+        for number in range(10):
+            client.enqueue("eve", f"s{number}", said("Two."))
+            ends += by_turns([pipeline.services], [tenants[not backfill]], 1)
+            ends += by_turns([pipeline.services], [pipeline.tenant], 1)
+
+    assert len({end.forest_id for end in ends[::2]}) == 1
+    assert len({end.forest_id for end in ends[1::2]}) == 10

@@ -272,7 +272,7 @@ _WAITING = sa.text("""
                                     AND c.window_ordinal = head.ordinal AND c.state = 'ready')), 0)
               FROM (SELECT session_id, ordinal FROM memforest.cell
                      WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
-                     ORDER BY lane, available_at LIMIT :sample) head) AS sampled
+                     ORDER BY lane, forest_id LIMIT :sample) head) AS sampled
     """)
 
 # A session that began before the span has stored in it what came after its last cell from before.

@@ -19,27 +19,25 @@ from memforest_core.settings import ExtractSettings
 from memforest_core.store import tables as m
 from memforest_core.store.copying import adding, columns_of, given_rows, given_to
 from memforest_core.store.owners import people_of
-from memforest_core.store.rows import among, record_of, seconds_from_now
+from memforest_core.store.rows import FIRST, among, record_of, seconds_from_now
 from memforest_core.store.statements import to_document
 from memforest_core.store.turn_rows import turns_of, whole_turns
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane, WorkState
 
-_OLDEST_HEAD = sa.text("""
-    SELECT session_id, window_ordinal, forest_id FROM memforest.cell
-     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND available_at <= clock_timestamp()
-     ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+# Forests take turns in each lane: thousands of sessions of one owner do not delay those of the others. The probes are
+# made in this order, until one finds a window.
+_NEXT_HEAD = sa.text("""
+    SELECT head.session_id, head.window_ordinal
+      FROM (VALUES (0, CAST(:live AS uuid)), (0, CAST(:first AS uuid)),
+                   (1, CAST(:backfill AS uuid)), (1, CAST(:first AS uuid))) turn (lane, after)
+     CROSS JOIN LATERAL (
+           SELECT session_id, window_ordinal FROM memforest.cell c
+            WHERE c.tenant_id = :t AND c.state = 'ready' AND c.ordinal = c.window_ordinal AND c.lane = turn.lane
+              AND c.forest_id > turn.after AND c.available_at <= clock_timestamp()
+            ORDER BY c.forest_id, c.available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) head
+     LIMIT 1
     """)
-
-# Forests take turns in the live lane: thousands of sessions of one owner do not delay those of the others.
-_NEXT_FOREST_HEAD = sa.text("""
-    SELECT session_id, window_ordinal, forest_id FROM memforest.cell
-     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND lane = 0
-       AND forest_id > :after AND available_at <= clock_timestamp()
-     ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-    """)
-NO_FOREST = ForestId(UUID(int=0))
-"""Before all forests in the order of ids."""
 
 # A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
 # cells are read by a statement that begins after they are locked, and so in their latest state.
@@ -86,11 +84,13 @@ def _retry_at(settings: ExtractSettings) -> sa.ColumnElement[Any]:
 class ExtractRows(VectorRows):
     """Rows of one extraction transaction."""
 
-    def claim_window(self, worker: WorkerId, lease_s: float, after: ForestId = NO_FOREST) -> ClaimedWindow | None:
-        """Take a ready window under a new lease, None when none is ready: of the live lane one of the next forest after
-        ``after`` in the order of ids, else the one that has waited longest."""
+    def claim_window(
+        self, worker: WorkerId, lease_s: float, after: Sequence[UUID] = (FIRST, FIRST)
+    ) -> ClaimedWindow | None:
+        """Take a ready window under a new lease, None when none is ready: the live lane's, else the other's. It is the
+        oldest of the next forest after that lane's in ``after`` in the order of ids; the first comes after the last."""
         token = LeaseToken(uuid4())
-        head = self._run(_NEXT_FOREST_HEAD, after=after).first() or self._run(_OLDEST_HEAD).first()
+        head = self._run(_NEXT_HEAD, live=after[Lane.LIVE], backfill=after[Lane.BACKFILL], first=FIRST).first()
         if head is None:
             return None
         window = {"session": head.session_id, "window": head.window_ordinal}

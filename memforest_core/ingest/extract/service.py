@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import TypeVar
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.cells import Window, WindowTurn
@@ -25,19 +27,21 @@ from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer, in
 from memforest_core.ingest.extract.offline.replies import both_sides
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
-from memforest_core.ingest.extract.rows import NO_FOREST, ExtractRows
+from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Step, Vectors, failed_call
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
-from memforest_core.work.jobs import CRASHED, Decision, Verdict, backoff, decide
+from memforest_core.work.jobs import CRASHED, Decision, Lane, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 T = TypeVar("T")
 STEP = "extract"
 MAX_ATTRIBUTES = 32
 """Names of attributes that a call is shown."""
+TENANTS = 1_024
+"""Of how many tenants a process remembers whose turn it was."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer without Postgres: a restart takes seconds, an answer costs money."""
 
@@ -146,18 +150,19 @@ class ExtractionService:
         self._rng = rng
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
-        self._after = NO_FOREST
+        self._served = lru_cache(TENANTS)(lambda _tenant: [uuid4() for _ in Lane])
+        """By lane, the forest of a tenant's last claim; processes begin at random, so that they do not go in step."""
 
     def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
         """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
         faults are decided on."""
         attributes: Sequence[str] = ()
         with ExtractRows.opened(self._engine, tenant) as rows:
-            claim = rows.claim_window(worker, self._settings.lease_s, self._after)
-            # After the last forest the next claim begins with the first one again.
-            self._after = claim.forest_id if claim is not None and claim.forest_id > self._after else NO_FOREST
+            served = self._served(tenant)
+            claim = rows.claim_window(worker, self._settings.lease_s, served)
             if claim is None:
                 return Extraction(Extracted.NOTHING)
+            served[Lane.LIVE if claim.live else Lane.BACKFILL] = claim.forest_id
             cached = rows.cached_answer(self._key(window_of(claim)[0])) if self._cached else None
             if cached is None and self._cached:
                 attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)

@@ -68,7 +68,7 @@ BEGIN
         (SELECT c.lane FROM cell c
           WHERE wanted = 'extract' AND c.tenant_id = t.tenant_id AND c.state = 'ready'
             AND c.ordinal = c.window_ordinal AND c.available_at <= clock_timestamp()
-          ORDER BY c.lane, c.available_at LIMIT 1)
+          ORDER BY c.lane LIMIT 1)
         UNION ALL
         (SELECT c.lane FROM cell c JOIN forest f USING (tenant_id, forest_id)
           WHERE wanted = 'reduce' AND c.tenant_id = t.tenant_id AND c.state = 'done' AND NOT c.placed
@@ -170,7 +170,7 @@ BEGIN
                     ELSE
                         (SELECT c.lane FROM cell c
                           WHERE c.tenant_id = reached AND c.state = 'ready' AND c.ordinal = c.window_ordinal
-                            AND c.available_at <= clock_timestamp() ORDER BY c.lane, c.available_at LIMIT 1)
+                            AND c.available_at <= clock_timestamp() ORDER BY c.lane LIMIT 1)
                 END;
                 CONTINUE WHEN due IS NULL;
                 named := named || reached;
