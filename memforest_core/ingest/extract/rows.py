@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.types import TypeEngine
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, WorkerId
 from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import OwnText
 from memforest_core.settings import ExtractSettings
@@ -26,25 +26,20 @@ from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane, WorkState
 
 # Forests take turns in each lane: thousands of sessions of one owner do not delay those of the others. The probes are
-# made in this order, until one finds a window.
-_NEXT_HEAD = sa.text("""
-    SELECT head.session_id, head.window_ordinal
-      FROM (VALUES (0, CAST(:live AS uuid)), (0, CAST(:first AS uuid)),
-                   (1, CAST(:backfill AS uuid)), (1, CAST(:first AS uuid))) turn (lane, after)
-     CROSS JOIN LATERAL (
-           SELECT session_id, window_ordinal FROM memforest.cell c
-            WHERE c.tenant_id = :t AND c.state = 'ready' AND c.ordinal = c.window_ordinal AND c.lane = turn.lane
-              AND c.forest_id > turn.after AND c.available_at <= clock_timestamp()
-            ORDER BY c.forest_id, c.available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) head
-     LIMIT 1
-    """)
-
-# A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
-# cells are read by a statement that begins after they are locked, and so in their latest state.
+# made in this order, until one finds a window. One time for all rows is compared in the index, before rows are read.
 _HOLD_WINDOW = sa.text("""
-    SELECT cell_id FROM memforest.cell
-     WHERE tenant_id = :t AND session_id = :session AND window_ordinal = :window AND state = 'ready'
-     ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT c.cell_id, c.session_id, c.window_ordinal FROM (
+        SELECT found.*
+          FROM (VALUES (0, CAST(:live AS uuid)), (0, :first), (1, :backfill), (1, :first)) turn (lane, after)
+         CROSS JOIN LATERAL (
+               SELECT session_id, window_ordinal FROM memforest.cell
+                WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND lane = turn.lane
+                  AND forest_id > turn.after AND available_at <= (SELECT clock_timestamp())
+                ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) found
+         LIMIT 1) head
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = head.session_id
+                           AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
+     ORDER BY c.cell_id FOR NO KEY UPDATE OF c SKIP LOCKED
     """)
 
 LATEST_FACTS = 500
@@ -58,16 +53,20 @@ _KNOWN_ATTRIBUTES = sa.text("""
      GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
     """)
 
+# A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
+# cells are read by a statement that begins after they are locked, and so in their latest state.
 _CLAIM = sa.text("""
     UPDATE memforest.cell c
        SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
            lease_until = clock_timestamp() + make_interval(secs => :lease)
-     WHERE c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
+      FROM memforest.session s JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = s.forest_id
+     WHERE s.tenant_id = :t AND s.session_id = :session
+       AND c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
        AND NOT EXISTS (SELECT 1 FROM memforest.cell other
                         WHERE other.tenant_id = :t AND other.session_id = :session AND other.window_ordinal = :window
                           AND other.state = 'ready' AND other.cell_id <> ALL(CAST(:held AS uuid[])))
     RETURNING c.cell_id AS id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start,
-              c.char_end, c.attempts, c.outcome, c.lane
+              c.char_end, c.attempts, c.outcome, c.lane, f.owner, f.time_zone, f.display_name, s.trace, s.note
     """)
 
 
@@ -89,38 +88,32 @@ class ExtractRows(VectorRows):
     ) -> ClaimedWindow | None:
         """Take a ready window under a new lease, None when none is ready: the live lane's, else the other's. It is the
         oldest of the next forest after that lane's in ``after`` in the order of ids; the first comes after the last."""
-        token = LeaseToken(uuid4())
-        head = self._run(_NEXT_HEAD, live=after[Lane.LIVE], backfill=after[Lane.BACKFILL], first=FIRST).first()
-        if head is None:
+        turns = {"live": after[Lane.LIVE], "backfill": after[Lane.BACKFILL], "first": FIRST}
+        held = self._run(_HOLD_WINDOW, **turns).all()
+        if not held:
             return None
-        window = {"session": head.session_id, "window": head.window_ordinal}
-        held = self._run(_HOLD_WINDOW, **window).scalars().all()
-        rows = self._run(_CLAIM, held=held, token=token, worker=worker, lease=lease_s, **window).all()
-        if not rows:
+        token, cells = LeaseToken(uuid4()), [row.cell_id for row in held]
+        window = {"session": held[0].session_id, "window": held[0].window_ordinal, "held": cells}
+        claimed = self._run(_CLAIM, token=token, worker=worker, lease=lease_s, **window).all()
+        if not claimed:
             return None
-        cells = sorted(rows, key=lambda row: int(row.ordinal))
-        first, last = cells[0].first_turn, max(row.last_turn for row in cells)
-        session = SessionId(cells[0].session_id)
-        f, s, t = m.Forest, m.Session, m.TurnRow
-        wanted = (t.tenant_id == self._tenant, t.session_id == session, t.ordinal.between(first - CONTEXT_TURNS, last))
-        turns = turns_of(self._db.execute(whole_turns().where(*wanted).order_by(t.ordinal)).mappings())
-        place = self._db.execute(
-            sa.select(f.forest_id, f.owner, f.time_zone, f.display_name, s.trace, s.note)
-            .join(s, sa.and_(s.tenant_id == self._tenant, s.forest_id == f.forest_id))
-            .where(f.tenant_id == self._tenant, s.session_id == session)
-        ).one()
+        rows = sorted(claimed, key=lambda row: int(row.ordinal))
+        first, last = rows[0].first_turn, max(row.last_turn for row in rows)
+        t = m.TurnRow
+        wanted = (t.tenant_id == self._tenant, t.session_id == rows[0].session_id)
+        read = whole_turns().where(*wanted, t.ordinal.between(first - CONTEXT_TURNS, last)).order_by(t.ordinal)
+        said = turns_of(self._db.execute(read).mappings())
         return record_of(
             ClaimedWindow,
-            place,
+            rows[0],
             token=token,
-            session_id=session,
-            attempts=max(row.attempts for row in cells),
-            live=cells[0].lane == Lane.LIVE,
-            retries_verbatim=all(row.outcome == Outcome.VERBATIM for row in cells),
-            cells=tuple(record_of(ClaimedCell, row) for row in cells),
-            turns=tuple(turn for turn in turns if turn.ordinal >= first),
-            context=tuple(turn for turn in turns if turn.ordinal < first),
-            people=people_of(self._db, self._tenant, place.forest_id),
+            attempts=max(row.attempts for row in rows),
+            live=rows[0].lane == Lane.LIVE,
+            retries_verbatim=all(row.outcome == Outcome.VERBATIM for row in rows),
+            cells=tuple(record_of(ClaimedCell, row) for row in rows),
+            turns=tuple(turn for turn in said if turn.ordinal >= first),
+            context=tuple(turn for turn in said if turn.ordinal < first),
+            people=people_of(self._db, self._tenant, rows[0].forest_id),
         )
 
     def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
