@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from itertools import cycle, islice
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from memforest_core.client.producer import MemForestClient
-from memforest_core.client.services.service import Services, open_services
-from memforest_core.domain.ids import TenantId, WorkerId
+from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvariantViolated, StoreContended, StoreUnavailable
-from memforest_core.ingest.extract.service import Extraction
+from memforest_core.ingest.extract.records import ClaimedWindow
+from memforest_core.ingest.extract.rows import NOTHING, ExtractRows
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.work.rows.operation_rows import OperationRows
@@ -190,28 +188,30 @@ def test_forests_take_turns_in_the_live_lane(pipeline: Stack) -> None:
     assert dict((row[0], row[1]) for row in done) == {"first": 4, "second": 1, "third": 1}
 
 
-def by_turns(services: Sequence[Services], tenants: Sequence[TenantId], claims: int) -> list[Extraction]:
-    """So many extractions, by each process in turn, of each tenant in turn."""
-    turns = islice(zip(cycle(services), cycle(tenants), strict=False), claims)
-    return [each.extraction.run_one(tenant, WorkerId(uuid4())) for each, tenant in turns]
-
-
 def test_owners_take_turns_in_an_import_and_a_live_session_is_next(pipeline: Stack) -> None:
-    """Given 500 sessions of one owner and then one each of 50, when two processes extract, then the 50 are served
-    within a round of each; a session that comes live is next; and the import goes on."""
+    """Given 500 sessions of one owner and then one each of 50, when two processes claim, then each owner is served
+    once in one round of both; a session that comes live is next; and the import goes on."""
     sizes = {"first": 500} | {f"owner-{number}": 1 for number in range(50)}
     pipeline.memory.client.enqueue_many(
         (owner, f"s{number}", said("I bought a lamp.")) for owner, size in sizes.items() for number in range(size)
     )
-    owners = dict(tuple(row) for row in pipeline.rows("SELECT forest_id, owner FROM memforest.forest"))
-    with closing(open_services(pipeline.settings, embedder=pipeline.services.embedder)) as other:
-        both = (pipeline.services, other)
+    both = [[NOTHING, NOTHING], [NOTHING, NOTHING]]
 
-        served = Counter(owners[end.forest_id] for end in by_turns(both, [pipeline.tenant], 2 * len(sizes)))
-        assert served.keys() == sizes.keys()
+    def claims(number: int) -> list[ClaimedWindow]:
+        """So many windows, claimed by each process in turn."""
+        made = []
+        for after in islice(cycle(both), number):
+            with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+                window = rows.claim_window(pipeline.runtime.worker, 60.0, after)
+            assert window is not None
+            after[not window.live] = window.forest_id, window.lease_until
+            made.append(window)
+        return made
 
-        pipeline.memory.client.enqueue("ann", "s1", said("I sold a lamp."))
-        assert [end.live for end in by_turns(both, [pipeline.tenant], 3)] == [True, False, False]
+    assert Counter(window.owner for window in claims(len(sizes))) == dict.fromkeys(sizes, 1)
+
+    pipeline.memory.client.enqueue("ann", "s1", said("I sold a lamp."))
+    assert [window.owner for window in claims(3)] == ["ann", "first", "first"]
 
 
 @pytest.mark.parametrize("backfill", [False, True])
@@ -226,8 +226,8 @@ def test_an_owners_turn_is_that_of_its_tenant_and_lane(pipeline: Stack, backfill
         ends = []
         for number in range(10):
             client.enqueue("eve", f"s{number}", said("Two."))
-            ends += by_turns([pipeline.services], [tenants[not backfill]], 1)
-            ends += by_turns([pipeline.services], [pipeline.tenant], 1)
+            for tenant in (tenants[not backfill], pipeline.tenant):
+                ends.append(pipeline.services.extraction.run_one(tenant, pipeline.runtime.worker))
 
     assert len({end.forest_id for end in ends[::2]}) == 1
     assert len({end.forest_id for end in ends[1::2]}) == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId
@@ -32,6 +33,7 @@ class ClaimedWindow:
     """A window under lease, with everything that its extraction reads."""
 
     token: LeaseToken
+    lease_until: datetime
     forest_id: ForestId
     session_id: SessionId
     owner: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
@@ -25,22 +26,32 @@ from memforest_core.store.turn_rows import turns_of, whole_turns
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane, WorkState
 
-# Forests take turns in each lane: thousands of sessions of one owner do not delay those of the others. The probes are
-# made in this order, until one finds a window. One time for all rows is compared in the index, before rows are read.
+# Forests take turns in each lane: thousands of sessions of one owner do not delay those of the others. A round goes on
+# after the last claim of this process, or a later one of another whose window is running. The probes are made in this
+# order, until one finds a window. One time for all rows is compared in the index, before rows are read.
 _HOLD_WINDOW = sa.text("""
     SELECT c.cell_id, c.session_id, c.window_ordinal FROM (
         SELECT found.*
-          FROM (VALUES (0, CAST(:live AS uuid)), (0, :first), (1, :backfill), (1, :first)) turn (lane, after)
+          FROM (VALUES (0, CAST(:live AS uuid), CAST(:live_at AS timestamptz)), (0, NULL, NULL),
+                       (1, :backfill, :backfill_at), (1, NULL, NULL)) turn (lane, after, at)
          CROSS JOIN LATERAL (
                SELECT session_id, window_ordinal FROM memforest.cell
                 WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND lane = turn.lane
-                  AND forest_id > turn.after AND available_at <= (SELECT clock_timestamp())
+                  AND available_at <= (SELECT clock_timestamp())
+                  AND forest_id > CASE WHEN turn.after IS NULL THEN :first ELSE coalesce((
+                      SELECT r.forest_id FROM memforest.cell r
+                       WHERE r.tenant_id = :t AND r.state = 'running' AND r.lane = turn.lane AND r.lease_until > turn.at
+                       ORDER BY r.lease_until DESC LIMIT 1), turn.after) END
                 ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) found
          LIMIT 1) head
       JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = head.session_id
                            AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
      ORDER BY c.cell_id FOR NO KEY UPDATE OF c SKIP LOCKED
     """)
+
+Claim: TypeAlias = tuple[UUID, datetime]
+"""A claim's forest, and when its lease ends."""
+NOTHING: Claim = FIRST, datetime.min.replace(tzinfo=UTC)
 
 LATEST_FACTS = 500
 """Facts whose attributes are counted: as many in a large forest as in a small one."""
@@ -66,7 +77,8 @@ _CLAIM = sa.text("""
                         WHERE other.tenant_id = :t AND other.session_id = :session AND other.window_ordinal = :window
                           AND other.state = 'ready' AND other.cell_id <> ALL(CAST(:held AS uuid[])))
     RETURNING c.cell_id AS id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start,
-              c.char_end, c.attempts, c.outcome, c.lane, f.owner, f.time_zone, f.display_name, s.trace, s.note
+              c.char_end, c.attempts, c.outcome, c.lane, c.lease_until, f.owner, f.time_zone, f.display_name, s.trace,
+              s.note
     """)
 
 
@@ -84,12 +96,14 @@ class ExtractRows(VectorRows):
     """Rows of one extraction transaction."""
 
     def claim_window(
-        self, worker: WorkerId, lease_s: float, after: Sequence[UUID] = (FIRST, FIRST)
+        self, worker: WorkerId, lease_s: float, after: Sequence[Claim] = (NOTHING, NOTHING)
     ) -> ClaimedWindow | None:
         """Take a ready window under a new lease, None when none is ready: the live lane's, else the other's. It is the
-        oldest of the next forest after that lane's in ``after`` in the order of ids; the first comes after the last."""
-        turns = {"live": after[Lane.LIVE], "backfill": after[Lane.BACKFILL], "first": FIRST}
-        held = self._run(_HOLD_WINDOW, **turns).all()
+        oldest of the next forest in the order of ids, in a circle, after that of the lane's last claim: of ``after``,
+        or a later one of another process."""
+        (live, live_at), (backfill, backfill_at) = after
+        turns = {"live": live, "live_at": live_at, "backfill": backfill, "backfill_at": backfill_at}
+        held = self._run(_HOLD_WINDOW, first=FIRST, **turns).all()
         if not held:
             return None
         token, cells = LeaseToken(uuid4()), [row.cell_id for row in held]

@@ -12,7 +12,6 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import TypeVar
-from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.cells import Window, WindowTurn
@@ -27,7 +26,7 @@ from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer, in
 from memforest_core.ingest.extract.offline.replies import both_sides
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
-from memforest_core.ingest.extract.rows import ExtractRows
+from memforest_core.ingest.extract.rows import NOTHING, ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Step, Vectors, failed_call
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
@@ -150,8 +149,8 @@ class ExtractionService:
         self._rng = rng
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
-        self._served = lru_cache(TENANTS)(lambda _tenant: [uuid4() for _ in Lane])
-        """By lane, the forest of a tenant's last claim; processes begin at random, so that they do not go in step."""
+        self._served = lru_cache(TENANTS)(lambda _tenant: [NOTHING for _ in Lane])
+        """By lane, a tenant's last claim."""
 
     def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
         """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
@@ -162,7 +161,7 @@ class ExtractionService:
             claim = rows.claim_window(worker, self._settings.lease_s, served)
             if claim is None:
                 return Extraction(Extracted.NOTHING)
-            served[Lane.LIVE if claim.live else Lane.BACKFILL] = claim.forest_id
+            served[Lane.LIVE if claim.live else Lane.BACKFILL] = claim.forest_id, claim.lease_until
             cached = rows.cached_answer(self._key(window_of(claim)[0])) if self._cached else None
             if cached is None and self._cached:
                 attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)
