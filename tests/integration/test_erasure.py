@@ -23,9 +23,10 @@ from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase import steps
 from memforest_core.lifecycle.erase.records import Receipt, Removed
-from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
+from memforest_core.lifecycle.erase.rows.deletion import _FORESTS_OF_OWNER, ErasureRows
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.recall.deliver import Deliverer
+from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import polled, waited
@@ -374,6 +375,25 @@ def test_a_deleted_owner_is_nobody_at_once_and_nowhere_in_the_end(rested: Stack)
     rested.drive()
     assert one(rested, "SELECT forest_id FROM memforest.forest WHERE owner = 'bob'") != gone
     assert_whole(rested)
+
+
+def test_finding_the_forests_of_an_owner_reads_no_other_forest(rested: Stack) -> None:
+    """Given many owners, then the live and the hidden forests of one are found by indexes, and none that is gone."""
+    rested.execute(
+        """INSERT INTO memforest.forest (tenant_id, forest_id, owner, state)
+           SELECT :t, gen_random_uuid(), CASE WHEN n <= 3 THEN 'many' ELSE 'other-' || n END,
+                  (ARRAY['frozen', 'hidden', 'gone'])[CASE WHEN n <= 3 THEN n ELSE 1 + n % 3 END]
+             FROM generate_series(1, 3000) n""",
+        t=rested.tenant,
+    )
+    rested.execute("ANALYZE memforest.forest")
+    with tenant_transaction(rested.services.engine, rested.tenant) as connection:
+        values = {"t": rested.tenant, "owner": "many"}
+        found = connection.scalars(_FORESTS_OF_OWNER, values).all()
+        plan = "\n".join(connection.scalars(sa.text(f"EXPLAIN {_FORESTS_OF_OWNER.text}"), values))
+    states = dict(rested.rows("SELECT forest_id, state FROM memforest.forest WHERE owner = 'many'"))
+    assert [states[forest] for forest in found] == ["frozen", "hidden"]
+    assert "Seq Scan" not in plan, plan
 
 
 def test_an_owner_deleted_in_the_middle_of_work_gets_no_more_of_it(rested: Stack) -> None:

@@ -162,7 +162,7 @@ STEPS = "steps"
 # An owner's forest first, then what imports and merges fill for the owner, then copies of rebuilds.
 _FORESTS_OF_OWNER = sa.text("""
     SELECT forest_id FROM memforest.forest
-     WHERE tenant_id = :t AND owner = :owner AND state <> 'gone'
+     WHERE tenant_id = :t AND owner = :owner AND (state IN ('live', 'frozen') OR state = 'hidden')
      ORDER BY state = 'hidden', rules ? 'held', forest_id
 """)
 
