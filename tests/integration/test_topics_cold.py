@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core import Temperature, Topic
+from memforest_core.assistant.topics import cooling as topics_cooling
 from memforest_core.assistant.topics.cooling import Changed
 from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
@@ -315,6 +317,23 @@ def test_a_round_that_takes_long_goes_on_where_it_stopped(aged: Stack) -> None:
     assert cooling.unfinished
     assert cooling.run().cooled == 2
     assert not cooling.unfinished
+
+
+def test_a_round_stops_among_forests_with_nothing_to_do(aged: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given many calm forests, then no statement reads all of them: a call ends in time, the next ones go on."""
+    monkeypatch.setattr(topics_cooling, "PAGE", 50)
+    aged.execute(
+        """INSERT INTO memforest.forest (tenant_id, forest_id, owner)
+           SELECT :t, gen_random_uuid(), 'calm-' || n FROM generate_series(1, 300) n""",
+        t=aged.tenant,
+    )
+    ticks = itertools.count()
+    cooling = replace(aged.services.topic_cooling, clock=lambda: float(next(ticks)), _left=[])
+    calls = [cooling.run(1.5)]
+    while cooling.unfinished:
+        calls.append(cooling.run(1.5))
+    assert len(calls) > 300 / 50
+    assert sum(call.cooled for call in calls) == len(cold(aged)) == 2
 
 
 def test_a_topic_that_was_just_read_stays_hot_however_unimportant(aged: Stack) -> None:

@@ -19,7 +19,7 @@ from memforest_core.store.repeating import repeated
 
 log = structlog.get_logger(__name__)
 
-PAGE = 50
+PAGE = 1_000
 """Forests that are looked for at once."""
 AT_ONCE = 20
 """Topics of an owner that one round cools, and as many that it warms."""
@@ -63,7 +63,7 @@ class TopicCooling:
         """Warm what was read, and cool what is over; go on where the last call stopped. Stops within a round when
         ``budget_s`` seconds are spent. A forest that is busy is left to the next round.
 
-        For workers, at any rate: a round costs a query per tenant, and some for each forest with more topics than
+        For workers, at any rate: a round costs a query per ``PAGE`` forests, and some for each with more topics than
         ``topics.max_topics``. Raises StoreUnavailable.
         """
         deadline = self.clock() + budget_s

@@ -21,6 +21,7 @@ from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.packs import PACKED, Texts, loose, of_no_cold_topic, pack, unpack
+from memforest_core.store.rows import FIRST
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import COOLABLE, REACHED, TOPIC, TURNS, described
 from memforest_core.store.trees import MEMBERS, members
@@ -113,19 +114,18 @@ _VISIT = sa.text(f"""
        SET visits = least(CAST(visit.visits AS bigint) + 1, 2147483647), last_visit_at = excluded.last_visit_at
 """)
 
-# More hot topics than are stored whatever their priority, or something that is cold.
+# More topics than stay hot, or something cold; or the last of those read, so that no statement reads all forests.
 _RESTLESS = sa.text(f"""
-    SELECT f.forest_id FROM memforest.forest f
-     WHERE f.tenant_id = :t AND f.state = 'live'
-       AND (CAST(:after AS uuid) IS NULL OR f.forest_id > CAST(:after AS uuid))
-       AND (EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
-                       AND {COOLABLE} AND r.cold_at IS NULL OFFSET :most LIMIT 1)
-            OR EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
-                          AND {COOLABLE} AND r.cold_at IS NOT NULL)
-            OR EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = f.forest_id
-                          AND i.cold)
-            OR EXISTS (SELECT 1 FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id))
-     ORDER BY f.forest_id LIMIT :n
+    WITH f AS MATERIALIZED (SELECT f.forest_id FROM memforest.forest f
+                             WHERE f.tenant_id = :t AND f.state = 'live' AND f.forest_id > CAST(:after AS uuid)
+                             ORDER BY f.forest_id LIMIT :n)
+    SELECT f.forest_id FROM f WHERE f.forest_id = (SELECT f.forest_id FROM f ORDER BY f.forest_id DESC LIMIT 1)
+        OR (SELECT count(*) > :most OR bool_or(r.cold_at IS NOT NULL) FROM (
+                SELECT r.cold_at FROM memforest.tree r
+                 WHERE r.tenant_id = :t AND r.forest_id = f.forest_id AND {COOLABLE} LIMIT CAST(:most AS bigint) + 1) r)
+        OR EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = f.forest_id AND i.cold)
+        OR EXISTS (SELECT 1 FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id)
+     ORDER BY f.forest_id
 """)
 
 _HOT = sa.text(f"""
@@ -212,8 +212,8 @@ class TopicRows(ReduceRows):
         return int(self._run(_TOGETHER, trees=list(trees)).scalar() or 0)
 
     def restless(self, after: ForestId | None, most: int, limit: int) -> list[ForestId]:
-        """The next live forests, in order of ids, with more than ``most`` hot topics or anything cold."""
-        return [ForestId(id_) for id_ in self._run(_RESTLESS, after=after, most=most, n=limit).scalars()]
+        """Of the next ``limit`` live forests those with more than ``most`` topics or anything cold, and the last."""
+        return list(self._run(_RESTLESS, after=after or FIRST, most=most, n=limit).scalars())
 
     def visited(self, forest: ForestId, late_s: float, limit: int, *, every: bool) -> list[TreeId]:
         """Cold topics that were visited or got something since, the earliest in time first; or ``every`` cold one."""
