@@ -72,6 +72,21 @@ def is_for_releases(path: Path) -> bool:
     return any(path.is_relative_to(TESTS / place) for place in RELEASE)
 
 
+def is_left_out(path: Path, wanted: str) -> bool:
+    """Whether no test of a file (or folder) is among those that ``-m`` wants: then it need not be imported, which for all
+    files takes each of the concurrent processes longer than most files take to run."""
+    if wanted == "not release":
+        return is_for_releases(path)
+    if wanted != "release" or is_for_releases(path) or not (path.name.startswith("test_") and path.suffix == ".py"):
+        return False
+    return "mark.release" not in path.read_text()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The two targets import their own files."""
+    return is_left_out(collection_path, config.getoption("markexpr")) or None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make ``-m unit`` and the like possible."""
     for tier, meaning in TIERS.items():

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 import memforest_core
+from tests.conftest import is_left_out
 
 CORE = "memforest_core"
 TESTS = Path(__file__).parents[1]
@@ -72,6 +73,20 @@ def test_all_tiers_but_one_are_collected(pytestconfig: pytest.Config) -> None:
 
     assert set(pytestconfig.getini("testpaths")) == folders - {"tests/integrations"}
     assert "make integrations" in (TESTS.parent / ".ci" / "run").read_text()
+
+
+def test_each_target_of_tests_imports_the_files_that_it_needs(tmp_path: Path) -> None:
+    """Given a file with one slow test, one without and one for releases alone, then no target leaves a test of its own
+    out, and without a target nothing is left out."""
+    both, fast = tmp_path / "test_both.py", tmp_path / "test_fast.py"
+    both.write_text("import pytest\n\n\n@pytest.mark.release\ndef test_slow() -> None: ...\n")
+    fast.write_text("def test_fast() -> None: ...\n")
+    slow, folder = TESTS / "acceptance" / "test_wheel.py", TESTS / "benchmarks"
+    paths = (both, fast, slow, folder, folder / "test_chaos.py", TESTS / "unit", TESTS / "conftest.py")
+
+    assert [path for path in paths if is_left_out(path, "release")] == [fast]
+    assert [path for path in paths if is_left_out(path, "not release")] == [slow, folder, folder / "test_chaos.py"]
+    assert [path for path in paths if is_left_out(path, "") or is_left_out(path, "unit")] == []
 
 
 def test_generated_examples_have_no_time_limit() -> None:
