@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-release qdrant chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers docs typescript clean lock
+.PHONY: help setup demo test test-release qdrant chaos kills soak fuzz browser pgbouncer frameworks integrations check lint types format bench scale peers docs typescript clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,12 +44,17 @@ test-release: setup browser  ## run the slow tests: deployment, wheel, pages in 
 # Agent frameworks in environments of their own: they bound versions that ours takes newer, and CrewAI those of the others.
 INTEGRATIONS := .venv-integrations
 CREWAI := $(INTEGRATIONS)/crewai
-$(INTEGRATIONS)/.installed: tests/integrations/requirements.lock
-$(CREWAI)/.installed: tests/integrations/requirements-crewai.lock
-$(INTEGRATIONS)/.installed $(CREWAI)/.installed: pyproject.toml
+$(INTEGRATIONS)/.packages: tests/integrations/requirements.lock
+$(CREWAI)/.packages: tests/integrations/requirements-crewai.lock
+$(INTEGRATIONS)/.packages $(CREWAI)/.packages:
+	mkdir -p $(@D)
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes \
-	  -r $(filter %.lock,$^)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $<
+	touch $@
+
+frameworks: $(INTEGRATIONS)/.packages $(CREWAI)/.packages  # without MemForest itself: safe at the same time as setup
+
+$(INTEGRATIONS)/.installed $(CREWAI)/.installed: %/.installed: %/.packages pyproject.toml
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -95,12 +100,16 @@ pgbouncer:  # tests go through a real pooler: installed here where that needs no
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends pgbouncer >/dev/null; } || \
 	  { echo "Install PgBouncer first (Debian: apt-get install pgbouncer): the tests go through it." >&2; exit 1; }
 
-check: setup  ## lint, format, types, import contracts, words
+check: lint types  ## lint, format, types, import contracts, words
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python .ci/vocabulary.py
+
+types: setup
+	$(BIN)/mypy
 
 format: setup  ## format the code
 	$(BIN)/ruff check --fix .
