@@ -20,16 +20,17 @@ if TYPE_CHECKING:  # what servers need is not installed in the environment of th
 
 TESTS = Path(__file__).parent
 TIERS = {
+    "benchmarks": "the benchmarks themselves, at small sizes",
     "acceptance": "real worker processes, a model server over HTTP, kill -9",
     "integration": "real Postgres, Redis protocol and Qdrant engine",
     "migration": "the schema going up, and its drift from the models",
     "contract": "one suite per port, on every implementation",
     "property": "invariants under generated input, without any connection",
     "unit": "one module or file of the repository, without any connection",
-    "benchmarks": "the benchmarks themselves, at small sizes",
     "integrations": "agent frameworks by their real packages, in an environment of their own: make integrations",
 }
-"""What each folder has. The slow ones start first, so that concurrent processes end at about the same time."""
+"""What each folder has. The slow ones start first, so that concurrent processes end at about the same time: one file of
+benchmarks takes two minutes of processor time."""
 RELEASE = (
     "acceptance/test_backup.py",
     "acceptance/test_documented.py",
