@@ -19,7 +19,8 @@ $(STAMP): pyproject.toml requirements.lock
 	  { echo "This Python can't make virtual environments: install its venv module (Debian: apt-get install python3-venv)," >&2; \
 	    echo "or name another Python, as in make PYTHON=python3.13." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib  # pip would compile with one processor
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
