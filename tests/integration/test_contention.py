@@ -18,9 +18,10 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.ingest.extract.records import ClaimedWindow
-from memforest_core.ingest.extract.rows import NOTHING, ExtractRows
+from memforest_core.ingest.extract.rows import _HOLD_WINDOW, NOTHING, ExtractRows
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.store.rows import FIRST
 from memforest_core.work.rows.operation_rows import OperationRows
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
@@ -209,6 +210,10 @@ def test_owners_take_turns_in_an_import_and_a_live_session_is_next(pipeline: Sta
         return made
 
     assert Counter(window.owner for window in claims(len(sizes))) == dict.fromkeys(sizes, 1)
+
+    given = {"t": pipeline.tenant, "live": FIRST, "live_at": NOTHING[1], "backfill": FIRST, "backfill_at": NOTHING[1]}
+    plan = pipeline.rows(f"EXPLAIN {_HOLD_WINDOW.text}", **given, first=FIRST)
+    assert any("Index Cond" in line and "forest_id >" in line and "available_at <=" in line for (line,) in plan)
 
     pipeline.memory.client.enqueue("ann", "s1", said("I sold a lamp."))
     assert [window.owner for window in claims(3)] == ["ann", "first", "first"]

@@ -28,20 +28,21 @@ from memforest_core.work.jobs import Lane, WorkState
 
 # Forests take turns in each lane: thousands of sessions of one owner do not delay those of the others. A round goes on
 # after the last claim of this process, or a later one of another whose window is running. The probes are made in this
-# order, until one finds a window. One time for all rows is compared in the index, before rows are read.
+# order, until one finds a window. Where and when are computed first (OFFSET 0, SELECT): so the index compares them.
 _HOLD_WINDOW = sa.text("""
     SELECT c.cell_id, c.session_id, c.window_ordinal FROM (
         SELECT found.*
           FROM (VALUES (0, CAST(:live AS uuid), CAST(:live_at AS timestamptz)), (0, NULL, NULL),
-                       (1, :backfill, :backfill_at), (1, NULL, NULL)) turn (lane, after, at)
+                       (1, :backfill, :backfill_at), (1, NULL, NULL)) turn (lane, own, at)
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN own IS NULL THEN :first ELSE coalesce((
+                   SELECT forest_id FROM memforest.cell
+                    WHERE tenant_id = :t AND state = 'running' AND lane = turn.lane AND lease_until > turn.at
+                    ORDER BY lease_until DESC LIMIT 1), own) END AS after OFFSET 0) last
          CROSS JOIN LATERAL (
                SELECT session_id, window_ordinal FROM memforest.cell
                 WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND lane = turn.lane
-                  AND available_at <= (SELECT clock_timestamp())
-                  AND forest_id > CASE WHEN turn.after IS NULL THEN :first ELSE coalesce((
-                      SELECT r.forest_id FROM memforest.cell r
-                       WHERE r.tenant_id = :t AND r.state = 'running' AND r.lane = turn.lane AND r.lease_until > turn.at
-                       ORDER BY r.lease_until DESC LIMIT 1), turn.after) END
+                  AND forest_id > last.after AND available_at <= (SELECT clock_timestamp())
                 ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) found
          LIMIT 1) head
       JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = head.session_id
