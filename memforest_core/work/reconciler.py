@@ -10,6 +10,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.rows.job_rows import JobRows, JobStore
+from memforest_core.work.rows.operation_rows import OperationRows
 
 REDO_LIMIT = 100
 REOPEN_LIMIT = 1_000
@@ -57,7 +58,7 @@ class Reconciler:
             freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
                 freed += self._upkeep(tenant, lambda rows: rows.free_lost(self._limits))
-                self._upkeep(tenant, JobRows.release_sources)
+                self._upkeep(tenant, lambda rows: rows.as_rows(OperationRows).release_sources())
             for tenant in self._jobs.waiting(WorkKind.HELD):
                 released += self._upkeep(tenant, JobRows.release_held)
             for tenant in self._jobs.waiting(WorkKind.REDO):

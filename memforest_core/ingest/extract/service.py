@@ -39,8 +39,6 @@ T = TypeVar("T")
 STEP = "extract"
 MAX_ATTRIBUTES = 32
 """Names of attributes that a call is shown."""
-TENANTS = 1_024
-"""Of how many tenants a process remembers whose turn it was."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer without Postgres: a restart takes seconds, an answer costs money."""
 
@@ -149,8 +147,8 @@ class ExtractionService:
         self._rng = rng
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
-        self._served = lru_cache(TENANTS)(lambda _tenant: [NOTHING for _ in Lane])
-        """By lane, a tenant's last claim."""
+        self._served = lru_cache(1_024)(lambda _tenant: [NOTHING for _ in Lane])
+        """By lane, the last claim of each of so many tenants."""
 
     def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
         """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other

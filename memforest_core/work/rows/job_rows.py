@@ -19,7 +19,6 @@ from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind, WorkState
-from memforest_core.work.rows.operation_rows import OperationRows
 
 _RECONCILE_LOCK = 0x6D667263
 _WAITING = sa.text("SELECT tenant_id FROM memforest.waiting(:kind)")
@@ -126,10 +125,6 @@ class JobRows(TenantRows):
             self._run(statement, dead_after=limits.dead_after_s, max_lost=limits.max_lost_leases).rowcount
             for statement in _FREEING
         )
-
-    def release_sources(self) -> int:
-        """Give the sources of merges that were given up before they moved anything back to their owners; how many."""
-        return OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
         """At most ``limit`` windows stored word by word that are in the trees as a whole, and whose time has come,
