@@ -55,6 +55,7 @@ $(INTEGRATIONS)/.packages $(CREWAI)/.packages:
 
 frameworks: $(INTEGRATIONS)/.packages $(CREWAI)/.packages  # without MemForest itself: safe at the same time as setup
 
+$(CREWAI)/.installed: | $(INTEGRATIONS)/.installed
 $(INTEGRATIONS)/.installed $(CREWAI)/.installed: %/.installed: %/.packages pyproject.toml
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
