@@ -45,9 +45,10 @@ _HOLD_WINDOW = sa.text("""
                   AND forest_id > last.after AND available_at <= (SELECT clock_timestamp())
                 ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) found
          LIMIT 1) head
-      JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = head.session_id
-                           AND c.window_ordinal = head.window_ordinal AND c.state = 'ready'
-     ORDER BY c.cell_id FOR NO KEY UPDATE OF c SKIP LOCKED
+     CROSS JOIN LATERAL (
+           SELECT cell_id, session_id, window_ordinal FROM memforest.cell
+            WHERE tenant_id = :t AND session_id = head.session_id AND window_ordinal = head.window_ordinal
+              AND state = 'ready' ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED) c
     """)
 
 Claim: TypeAlias = tuple[UUID, datetime]
