@@ -124,7 +124,6 @@ class _Call(Generic[Row]):
     """The rows that one caller waits for."""
 
     def __init__(self, tokens: Sequence[Ids]) -> None:
-        self.tokens = tokens
         self.rows: list[Row | None] = [None] * len(tokens)
         self.missing = len(tokens)
         self.error: BaseException | None = None
@@ -133,15 +132,17 @@ class _Call(Generic[Row]):
         self.ready = threading.Event()
 
 
-_Waiting = tuple[int, int, _Call[Row], int]
-"""Its turn, a number that no other row has, who waits for it, and its place in the call."""
-_Groups = dict[tuple[bool, int], list[_Waiting[Row]]]
-"""Waiting rows by padded length, those that are not urgent separately; none empty, each a heap."""
+_Row = tuple[bool, tuple[int, ...]]
+"""Whether it is not urgent, and its token ids."""
+_Groups = dict[tuple[bool, int], list[tuple[int, int, _Row]]]
+"""Waiting rows by padded length, those that are not urgent separately; none empty, each a heap. Before each row are its
+turn and a number that no other has."""
 
 
 class Batches(Generic[Row]):
-    """Runs token lists of one padded length together, ``threads`` batches at a time. A call's turn is when as many rows
-    ran since it came as it has: few rows do not wait for many, and many for at most as many of others.
+    """Runs token lists of one padded length together, ``threads`` batches at a time. A list that several calls want at
+    once runs once: refresh reads cells that the indexer embeds. A call's turn is when as many rows ran since it came as
+    it has: few rows do not wait for many, and many for at most as many of others.
 
     ``run`` must make the same row of a token list in any company. A token list is padded to a multiple of
     ``rounding``; a batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
@@ -154,7 +155,10 @@ class Batches(Generic[Row]):
         self._batch_tokens = batch_tokens
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-embed")
         self._lock = threading.Lock()
-        self._waiting: _Groups[Row] = {}
+        self._waiting: _Groups = {}
+        self._running: set[_Row] = set()
+        self._wanted: dict[_Row, list[tuple[_Call[Row], int]]] = {}
+        """For each row that waits or runs the calls that wait for it, with its place in each."""
         self._came = count()
         self._taken = 0
 
@@ -168,9 +172,10 @@ class Batches(Generic[Row]):
         with self._lock:
             # The longest first: a long run at the end would leave the other threads idle.
             for position in sorted(range(len(tokens)), key=lambda place: -lengths[place]):
-                group = (not urgent, lengths[position])
+                group, row = (not urgent, lengths[position]), (not urgent, tuple(tokens[position]))
+                self._wanted.setdefault(row, []).append((call, position))
                 turn = self._taken + len(tokens)
-                heappush(self._waiting.setdefault(group, []), (turn, next(self._came), call, position))
+                heappush(self._waiting.setdefault(group, []), (turn, next(self._came), row))
         # As many runs as these rows need by themselves; in common batches some find nothing left.
         for length in set(lengths):
             for _ in range(-(-lengths.count(length) // self._fitting(length))):
@@ -185,18 +190,23 @@ class Batches(Generic[Row]):
     def _fitting(self, length: int) -> int:
         return max(1, min(self._batch_size, self._batch_tokens // length))
 
-    def _take(self) -> list[_Waiting[Row]]:
+    def _take(self) -> list[_Row]:
         """The rows of the next run: urgent ones first, of those the length whose turn it is."""
+        taken: list[_Row] = []
         with self._lock:
-            if not self._waiting:
-                return []
-            group = min(self._waiting, key=lambda each: (each[0], self._waiting[each][0][:2]))
-            rows = self._waiting[group]
-            taken = [heappop(rows) for _ in range(min(len(rows), self._fitting(group[1])))]
+            while self._waiting and not taken:
+                group = min(self._waiting, key=lambda each: (each[0], self._waiting[each][0][:2]))
+                rows = self._waiting[group]
+                while rows and len(taken) < self._fitting(group[1]):
+                    row = heappop(rows)[2]
+                    # What several calls want waits once for each: the first turn counts.
+                    if row in self._wanted and row not in self._running:
+                        self._running.add(row)
+                        taken.append(row)
+                if not rows:
+                    del self._waiting[group]
             self._taken += len(taken)
-            if not rows:
-                del self._waiting[group]
-            return taken
+        return taken
 
     def _run_next(self) -> None:
         taken = self._take()
@@ -204,14 +214,16 @@ class Batches(Generic[Row]):
             return
         found: Sequence[Row | None] = [None] * len(taken)
         failed: BaseException | None = None
-        shared = any(call is not taken[0][2] for _, _, call, _ in taken)
         try:
-            found = self._run([call.tokens[position] for _, _, call, position in taken])
+            found = self._run([list(ids) for _, ids in taken])
         except BaseException as error:  # noqa: BLE001 - raised to the callers that wait
             failed = error
         with self._lock:
-            for row, (_, _, call, position) in zip(found, taken, strict=True):
-                call.rows[position] = row
+            self._running.difference_update(taken)
+            ended = [(self._wanted.pop(row), made) for row, made in zip(taken, found, strict=True)]
+            shared = len({call for wanted, _ in ended for call, _ in wanted}) > 1
+            for (call, position), made in ((each, made) for wanted, made in ended for each in wanted):
+                call.rows[position] = made
                 if failed is not None and call.error is None:
                     call.error, call.shared = failed, shared
                 call.missing -= 1

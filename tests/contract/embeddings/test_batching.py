@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ def test_few_rows_do_not_wait_for_many() -> None:
     run = Recorder()
     shared = batches(run)
     with ThreadPoolExecutor(4) as threads:
-        first = threads.submit(shared.rows, [[1]], urgent=False)
+        first = threads.submit(shared.rows, [[40]], urgent=False)
         assert run.started.wait(5)
         many = threads.submit(shared.rows, [[n] for n in range(40)], urgent=False)
         settle(shared, 40)
@@ -98,6 +99,28 @@ def test_few_rows_do_not_wait_for_many() -> None:
             each.result(timeout=10)
     assert [50, 50] in run.runs[1]
     assert sum(map(len, run.runs)) == 42
+
+
+def test_a_row_that_several_callers_want_at_once_runs_once() -> None:
+    """Given a row that runs and two that wait, when others want them too, then each runs once and reaches everybody, at
+    the first turn that one of its callers has; afterwards it runs again."""
+    run = Recorder()
+    shared = batches(run, batch_size=1)
+    with ThreadPoolExecutor(8) as threads:
+        first = threads.submit(shared.rows, [[1]], urgent=False)
+        assert run.started.wait(5)
+        many = threads.submit(shared.rows, [[2], [3], [4], [3]], urgent=False)
+        settle(shared, 4)
+        few = threads.submit(shared.rows, [[1], [3]], urgent=False)
+        settle(shared, 6)
+        question = threads.submit(shared.rows, [[3]], urgent=True)
+        settle(shared, 7)
+        run.go.set()
+        found = [[row[0] for row in future.result(timeout=10)] for future in (first, many, few, question)]
+    assert found == [[1], [2, 3, 4, 3], [1, 3], [3]]
+    assert run.runs == [[[1]], [[3]], [[3]], [[2]], [[4]]]
+    assert len(shared.rows([[3]], urgent=False)) == 1
+    assert len(run.runs) == 6
 
 
 def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
@@ -136,11 +159,11 @@ class Slow(Recorder):
 def test_callers_of_another_length_who_never_pause_hold_nobody_up() -> None:
     run = Slow()
     run.go.set()
-    shared, over = batches(run, batch_size=1), threading.Event()
+    shared, over, numbers = batches(run, batch_size=1), threading.Event(), count()
 
     def ask_repeatedly() -> None:
         while not over.is_set():
-            shared.rows([[1]] * 3, urgent=False)
+            shared.rows([[next(numbers)] for _ in range(3)], urgent=False)
 
     with ThreadPoolExecutor(5) as pool:
         busy = [pool.submit(ask_repeatedly) for _ in range(4)]
