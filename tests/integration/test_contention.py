@@ -8,22 +8,25 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import cycle, islice
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from memforest_core.client.producer import MemForestClient
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.ingest.extract.records import ClaimedWindow
-from memforest_core.ingest.extract.rows import _HOLD_WINDOW, NOTHING, ExtractRows
+from memforest_core.ingest.extract.rows import _HOLD_WINDOW, NOTHING, Claim, ExtractRows
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.store.rows import FIRST
+from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operation_rows import OperationRows
 from tests.harness.stack import Stack
+from tests.integration.test_erasure import read_rows
 from tests.integration.test_pipeline import said
 
 ALL_FORESTS = "SELECT 1 FROM memforest.forest FOR UPDATE"
@@ -212,7 +215,7 @@ def test_owners_take_turns_in_an_import_and_a_live_session_is_next(pipeline: Sta
     assert Counter(window.owner for window in claims(len(sizes))) == dict.fromkeys(sizes, 1)
 
     given = {"t": pipeline.tenant, "live": FIRST, "live_at": NOTHING[1], "backfill": FIRST, "backfill_at": NOTHING[1]}
-    plan = pipeline.rows(f"EXPLAIN {_HOLD_WINDOW.text}", **given, first=FIRST)
+    plan = pipeline.rows(f"EXPLAIN {_HOLD_WINDOW.text}", **given, first=FIRST, lease=60.0)
     assert any("Index Cond" in line and "forest_id >" in line and "available_at <=" in line for (line,) in plan)
 
     pipeline.memory.client.enqueue("ann", "s1", said("I sold a lamp."))
@@ -236,3 +239,41 @@ def test_an_owners_turn_is_that_of_its_tenant_and_lane(pipeline: Stack, backfill
 
     assert len({end.forest_id for end in ends[::2]}) == 1
     assert len({end.forest_id for end in ends[1::2]}) == 10
+
+
+WAITING = (
+    """INSERT INTO memforest.forest (tenant_id, forest_id, owner)
+       SELECT :t, md5('f' || i)::uuid, 'owner-' || i FROM generate_series(0, 49) i""",
+    """INSERT INTO memforest.session (tenant_id, session_id, forest_id, external_id, time_zone, started_at)
+       SELECT :t, md5('s' || i)::uuid, md5('f' || i % 50)::uuid, 's' || i, 'UTC', now() FROM generate_series(1, 1000) i""",
+    """INSERT INTO memforest.turn (tenant_id, session_id, ordinal, external_id, role, content, occurred_at, dated,
+                                    speaker_id, name)
+       SELECT :t, md5('s' || i)::uuid, n, 't' || n, 'user', 'word', now(), true, 'p', 'p'
+         FROM generate_series(1, 1000) i, generate_series(1, 5) n""",
+    """INSERT INTO memforest.cell (tenant_id, cell_id, forest_id, session_id, ordinal, window_ordinal, first_turn,
+                                    last_turn, text, text_hash, time_start, time_end, state, lane)
+       SELECT :t, md5(i || 'cell' || n)::uuid, md5('f' || i % 50)::uuid, md5('s' || i)::uuid, n, n, n, n, 'word',
+              '\\x00', now(), now(), 'ready', 1 FROM generate_series(1, 1000) i, generate_series(1, 5) n""",
+)
+"""5,000 windows of 50 owners."""
+
+
+def test_a_claim_does_not_read_what_waits(pipeline: Stack) -> None:
+    """Given a plan that was made when nothing waited, and no statistics, when an import comes, then each claim, wherever
+    its round is, reads a few rows; and nobody has two turns in a round while another process holds a longer lease."""
+
+    def claim(served: list[Claim], lease_s: float = 60.0) -> ClaimedWindow | None:
+        with ExtractRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+            claimed = rows.claim_window(WorkerId(uuid4()), lease_s, served)
+        if claimed is not None:
+            served[Lane.BACKFILL] = claimed.forest_id, claimed.lease_until
+        return claimed
+
+    assert [claim([NOTHING, NOTHING]) for _ in range(10)] == [None] * 10
+    for statement in WAITING:
+        pipeline.execute(statement, t=pipeline.tenant)
+    served, other = [NOTHING, NOTHING], [NOTHING, NOTHING]
+    claim(other, lease_s=600.0)
+    turns = [each.forest_id for _ in range(50) if (each := claim(served)) is not None]
+    assert len(set(turns)) == 50
+    assert read_rows(pipeline)["cell"] < 5_000

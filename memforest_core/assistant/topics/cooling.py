@@ -74,14 +74,15 @@ class TopicCooling:
         while self._left and self.clock() < deadline:
             tenant = self._left[0]
             with TopicRows.opened(self.engine, tenant) as rows:
-                forests = rows.restless(self._after, most, PAGE)
-            for forest in forests:
+                found = rows.restless(self._after, most, PAGE)
+            for forest in (forest for forest, restless in found if restless):
                 done += self.run_forest(tenant, forest)
                 self._after = forest
                 if self.clock() >= deadline:
                     break
-            if not forests:
-                self._left, self._after = self._left[1:], None
+            else:
+                self._after = found[-1][0] if len(found) == PAGE else None
+                self._left = self._left if self._after else self._left[1:]
         if done != Changed():
             log.info("topics_cooled", cooled=done.cooled, warmed=done.warmed, points=done.points)
         return done

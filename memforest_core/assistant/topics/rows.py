@@ -114,18 +114,17 @@ _VISIT = sa.text(f"""
        SET visits = least(CAST(visit.visits AS bigint) + 1, 2147483647), last_visit_at = excluded.last_visit_at
 """)
 
-# More topics than stay hot, or something cold; or the last of those read, so that no statement reads all forests.
+# More topics than stay hot, or something cold.
 _RESTLESS = sa.text(f"""
     WITH f AS MATERIALIZED (SELECT f.forest_id FROM memforest.forest f
                              WHERE f.tenant_id = :t AND f.state = 'live' AND f.forest_id > CAST(:after AS uuid)
                              ORDER BY f.forest_id LIMIT :n)
-    SELECT f.forest_id FROM f WHERE f.forest_id = (SELECT f.forest_id FROM f ORDER BY f.forest_id DESC LIMIT 1)
-        OR (SELECT count(*) > :most OR bool_or(r.cold_at IS NOT NULL) FROM (
+    SELECT f.forest_id, (SELECT count(*) > :most OR coalesce(bool_or(r.cold_at IS NOT NULL), false) FROM (
                 SELECT r.cold_at FROM memforest.tree r
                  WHERE r.tenant_id = :t AND r.forest_id = f.forest_id AND {COOLABLE} LIMIT CAST(:most AS bigint) + 1) r)
         OR EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = f.forest_id AND i.cold)
-        OR EXISTS (SELECT 1 FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id)
-     ORDER BY f.forest_id
+        OR EXISTS (SELECT 1 FROM memforest.turn_pack p WHERE p.tenant_id = :t AND p.forest_id = f.forest_id) AS restless
+      FROM f ORDER BY f.forest_id
 """)
 
 _HOT = sa.text(f"""
@@ -211,9 +210,9 @@ class TopicRows(ReduceRows):
         """How many facts these topics hold, each counted once."""
         return int(self._run(_TOGETHER, trees=list(trees)).scalar() or 0)
 
-    def restless(self, after: ForestId | None, most: int, limit: int) -> list[ForestId]:
-        """Of the next ``limit`` live forests those with more than ``most`` topics or anything cold, and the last."""
-        return list(self._run(_RESTLESS, after=after or FIRST, most=most, n=limit).scalars())
+    def restless(self, after: ForestId | None, most: int, limit: int) -> Sequence[tuple[ForestId, bool]]:
+        """The next ``limit`` live forests, and whether each has more than ``most`` topics or anything cold."""
+        return [(id_, found) for id_, found in self._run(_RESTLESS, after=after or FIRST, most=most, n=limit)]
 
     def visited(self, forest: ForestId, late_s: float, limit: int, *, every: bool) -> list[TreeId]:
         """Cold topics that were visited or got something since, the earliest in time first; or ``every`` cold one."""

@@ -27,8 +27,9 @@ from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane, WorkState
 
 # Forests take turns in each lane: thousands of sessions of one owner do not delay those of the others. A round goes on
-# after the last claim of this process, or a later one of another whose window is running. The probes are made in this
-# order, until one finds a window. Where and when are computed first (OFFSET 0, SELECT): so the index compares them.
+# after the last claim of this process, or a later one of another whose window is running; a longer lease than one's own
+# does not say when it was claimed. The probes are made in this order, until one finds a window. Where and when are
+# computed first (OFFSET 0, SELECT): so the index compares them. Each cell is looked up by the head that was found.
 _HOLD_WINDOW = sa.text("""
     SELECT c.cell_id, c.session_id, c.window_ordinal FROM (
         SELECT found.*
@@ -38,6 +39,7 @@ _HOLD_WINDOW = sa.text("""
                SELECT CASE WHEN own IS NULL THEN :first ELSE coalesce((
                    SELECT forest_id FROM memforest.cell
                     WHERE tenant_id = :t AND state = 'running' AND lane = turn.lane AND lease_until > turn.at
+                      AND lease_until <= (SELECT clock_timestamp()) + make_interval(secs => :lease)
                     ORDER BY lease_until DESC LIMIT 1), own) END AS after OFFSET 0) last
          CROSS JOIN LATERAL (
                SELECT session_id, window_ordinal FROM memforest.cell
@@ -105,7 +107,7 @@ class ExtractRows(VectorRows):
         or a later one of another process."""
         (live, live_at), (backfill, backfill_at) = after
         turns = {"live": live, "live_at": live_at, "backfill": backfill, "backfill_at": backfill_at}
-        held = self._run(_HOLD_WINDOW, first=FIRST, **turns).all()
+        held = self._run(_HOLD_WINDOW, first=FIRST, lease=lease_s, **turns).all()
         if not held:
             return None
         token, cells = LeaseToken(uuid4()), [row.cell_id for row in held]

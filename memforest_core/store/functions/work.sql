@@ -67,7 +67,7 @@ BEGIN
     SELECT t.tenant_id, w.lane FROM memforest.busy(wanted) t CROSS JOIN LATERAL (
         (SELECT c.lane FROM cell c
           WHERE wanted = 'extract' AND c.tenant_id = t.tenant_id AND c.state = 'ready'
-            AND c.ordinal = c.window_ordinal AND c.available_at <= clock_timestamp()
+            AND c.ordinal = c.window_ordinal AND c.available_at <= (SELECT clock_timestamp())
           ORDER BY c.lane LIMIT 1)
         UNION ALL
         (SELECT c.lane FROM cell c JOIN forest f USING (tenant_id, forest_id)
@@ -166,11 +166,11 @@ BEGIN
                     WHEN live_only THEN
                         (SELECT c.lane FROM cell c
                           WHERE c.tenant_id = reached AND c.state = 'ready' AND c.ordinal = c.window_ordinal
-                            AND c.lane = 0 AND c.available_at <= clock_timestamp() LIMIT 1)
+                            AND c.lane = 0 AND c.available_at <= (SELECT clock_timestamp()) LIMIT 1)
                     ELSE
                         (SELECT c.lane FROM cell c
                           WHERE c.tenant_id = reached AND c.state = 'ready' AND c.ordinal = c.window_ordinal
-                            AND c.available_at <= clock_timestamp() ORDER BY c.lane LIMIT 1)
+                            AND c.available_at <= (SELECT clock_timestamp()) ORDER BY c.lane LIMIT 1)
                 END;
                 CONTINUE WHEN due IS NULL;
                 named := named || reached;
