@@ -17,7 +17,7 @@ from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import OpenIndexRows
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import TaskId
@@ -98,7 +98,7 @@ class Generations:
     """Compares the generations of both stores and begins new ones. Thread-safe."""
 
     collections: CollectionStore
-    rows: IndexStore
+    open_rows: OpenIndexRows
     tasks: OpenTasks
     index: VectorIndex
     mark_s: float
@@ -167,7 +167,7 @@ class Generations:
         points = bool(self.index.scan(None, 1).points)
         tenants = self.collections.tenants()
         for tenant in tenants:
-            with self.rows.indexing(tenant) as rows:
+            with self.open_rows(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
                 with self.tasks(tenant) as tasks:

@@ -14,7 +14,7 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import Generations
 from memforest_core.index.rebuild import IndexUpkeep, Parity, Rebuild
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import IndexRows
 from memforest_core.index.socket_index import SocketIndex, read_address
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
@@ -48,7 +48,8 @@ def open_maintenance(
 
     ``handlers`` adds operations of other folders, and ``undo`` the steps of those that were cancelled.
     """
-    rows, collections, tasks = IndexStore(engine), CollectionStore(engine), partial(OperationRows.opened, engine)
+    rows, tasks = partial(IndexRows.opened, engine), partial(OperationRows.opened, engine)
+    collections = CollectionStore(engine)
     own: dict[str, Handler] = {
         OperationKind.REBUILD: Rebuild(rows, collections, index).step,
         OperationKind.PARITY: Parity(rows, collections, index).step,

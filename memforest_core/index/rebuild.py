@@ -14,7 +14,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import WHOLE, parse_generation
 from memforest_core.index.records import PointRow, texts_of
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import OpenIndexRows
 from memforest_core.index.vector_index import PointKey, PointKind, ScannedPoint, VectorIndex
 from memforest_core.store.owners import known
 from memforest_core.work.messages import Queue, WakeUps
@@ -51,7 +51,7 @@ def missing_points(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[
 
 
 def differing(
-    store: IndexStore, index: VectorIndex, tenant: TenantId, rows: Sequence[PointRow], deep: bool = False
+    open_rows: OpenIndexRows, index: VectorIndex, tenant: TenantId, rows: Sequence[PointRow], deep: bool = False
 ) -> list[PointRow]:
     """Those of a sample of these rows, or of all, whose point has their version and other contents; looked at twice,
     because both change meanwhile. An embedded index with such a point sets its files aside.
@@ -62,7 +62,7 @@ def differing(
     wrong = frozenset(row.id for row in chosen)
     for _ in range(2):
         if wrong:
-            with store.indexing(tenant) as reading:
+            with open_rows(tenant) as reading:
                 model, written = reading.written_points(wrong)
                 if model is None:
                     return []
@@ -78,7 +78,7 @@ def differing(
 class Sweep:
     """Deletes points that have no row; one page at a time."""
 
-    store: IndexStore
+    open_rows: OpenIndexRows
     collections: CollectionStore
     index: VectorIndex
 
@@ -91,7 +91,7 @@ class Sweep:
         cursor = str(progress.get("cursor", "")) or None
         page = self.index.scan(cursor, PAGE, None if whole else tenant)
         mine = [point for point in page.points if point.tenant == tenant]
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             orphans, ahead = unequal(mine, rows.point_rows([point.id for point in mine]))
         unknown: list[PointKey] = []
         if whole:
@@ -100,7 +100,7 @@ class Sweep:
             unknown = [point.key for point in page.points if point.tenant not in tenants]
         self.index.delete([*orphans, *unknown])
         raised = 0
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             if overtake:
                 raised = rows.overtake(ahead)
             # A row that was added while its point was deleted as an orphan needs the point back.
@@ -127,15 +127,15 @@ class Parity(Sweep):
 
     def _rows(self, tenant: TenantId, progress: Numbers) -> Numbers | None:
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             page = rows.written_rows(after, PAGE)
         if not page:
             return None
         # Of an index that is set aside all is missing; the next check of generations finds it without a mark.
-        differing(self.store, self.index, tenant, page)
+        differing(self.open_rows, self.index, tenant, page)
         found = self.index.versions([row.key(tenant) for row in page])
         missing = missing_points(page, found)
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             marked = rows.mark_missing(missing, found)
         return dict(progress) | {
             "after": str(page[-1].id),
@@ -169,7 +169,7 @@ class Rebuild(Sweep):
 
     def _mark(self, tenant: TenantId, forest: ForestId | None, progress: Numbers) -> Numbers:
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             last, marked = rows.mark_all(after, BATCH, forest, lost=bool(progress["lost"]))
         if last is None:
             return dict(progress) | {"phase": _SWEEP}
@@ -199,7 +199,7 @@ class IndexState:
 class IndexUpkeep:
     """Rebuilds of the index on request, and its state."""
 
-    store: IndexStore
+    open_rows: OpenIndexRows
     collections: CollectionStore
     tasks: OpenTasks
     index: VectorIndex
@@ -211,7 +211,7 @@ class IndexUpkeep:
 
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
         """Request a rebuild of one owner's points. Raises NotFound, StoreUnavailable."""
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             forest = known(rows.find_forest(owner), owner)
         return {tenant: self._request(tenant, forest)}
 
@@ -268,5 +268,5 @@ class IndexUpkeep:
         )
 
     def _behind(self, tenant: TenantId) -> Mapping[PointKind, int]:
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             return rows.behind_by_kind()

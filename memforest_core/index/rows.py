@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,6 @@ from memforest_core.index.content_rows import Content, read_contents
 from memforest_core.index.records import LEASE_S, PointLease, PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.rows import among
 from memforest_core.store.tables import BEHIND
@@ -394,18 +393,8 @@ class IndexRows(VectorRows):
         return self._run(_MARK_MISSING, ids=ids, versions=versions, found=seen).rowcount
 
 
-class IndexStore:
-    """Opens indexing transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def indexing(self, tenant: TenantId) -> Iterator[IndexRows]:
-        """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield IndexRows(connection, tenant)
-
+OpenIndexRows = Callable[[TenantId], AbstractContextManager[IndexRows]]
+"""Opens the rows of a tenant in a transaction."""
 
 _WANT = """
     INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane{columns})

@@ -13,7 +13,7 @@ from uuid import UUID
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
 from memforest_core.index.records import LEASE_S, PointLease, StalePoint, texts_of
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import OpenIndexRows
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.models.limits.model_limits import input_name
@@ -64,7 +64,7 @@ class Pace:
 class Indexer:
     """Indexes a tenant's stale rows. Thread-safe."""
 
-    store: IndexStore
+    open_rows: OpenIndexRows
     index: VectorIndex
     embedder: Embedder
     batch: int
@@ -132,14 +132,14 @@ class Indexer:
         self, tenant: TenantId, kinds: Sequence[PointKind], lease: PointLease
     ) -> tuple[list[StalePoint], dict[OwnText, Vectors]]:
         """What is under the lease now, and the vectors that it needs and that are stored."""
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             points = rows.claim_points(kinds, lease, self.batch)
             cells = _turns(points) if self.embedder.model in MODELS else ()
             return points, rows.known_vectors(self.embedder.model, texts_of(points), cells)
 
     @repeated
     def _release(self, tenant: TenantId, lease: PointLease) -> None:
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             rows.release_points(lease)
 
     def _reachable(self) -> bool:
@@ -204,7 +204,7 @@ class Indexer:
     ) -> frozenset[UUID]:
         """Commit the vectors of what is still under the lease, and renew it if there is more to embed; the points that
         may be written."""
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             held = rows.hold_points(token, {point.id: point.version for point in points})
             if renew:
                 rows.renew_leases(token, list(held))
@@ -225,7 +225,7 @@ class Indexer:
         dropped: dict[UUID, int],
         alone: UUID | None = None,
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             return rows.finish_points(token, claimed, written, dropped, alone)
 
     @repeated
@@ -237,14 +237,14 @@ class Indexer:
         error: MemForestError,
         delay_s: float | None = None,
     ) -> None:
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             rows.give_back_points(token, [point.id for point in points], error.code, error.message, delay_s)
 
     def _undo(self, tenant: TenantId, token: LeaseToken, lost: Sequence[StalePoint]) -> None:
         """Delete the points of what has no row any more, or a tombstone: nobody else may know of them."""
         if not lost:
             return
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             found = rows.point_rows([point.id for point in lost])
         orphans = [
             point
@@ -255,7 +255,7 @@ class Indexer:
             or row.forest_id != point.forest_id
         ]
         self.index.delete([point.key(tenant) for point in orphans])
-        with self.store.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans], [point.id for point in lost])
 
     def _embedded(

@@ -546,7 +546,7 @@ def test_a_receipt_waits_for_an_indexer_that_is_writing_points(rested: Stack, ta
     before the indexer has ended, and then neither vector nor point is left."""
     said_late(rested)
     indexer = rested.services.indexer
-    with indexer.store.indexing(rested.tenant) as rows:
+    with indexer.open_rows(rested.tenant) as rows:
         lease = PointLease(rested.runtime.worker)
         token, points = lease.token, rows.claim_points(tuple(PointKind), lease, 500)
         held = rows.hold_points(token, {point.id: point.version for point in points})
@@ -559,7 +559,7 @@ def test_a_receipt_waits_for_an_indexer_that_is_writing_points(rested: Stack, ta
     assert [tuple(row) for row in waiting] == [("ready", "writer_at_work")]
     assert not receipt(rested, task).clean
 
-    with indexer.store.indexing(rested.tenant) as rows:
+    with indexer.open_rows(rested.tenant) as rows:
         ended = rows.finish_points(token, [late.id], {late.id: late.version}, {})
     indexer._undo(rested.tenant, token, [point for point in points if point.id not in ended])
     finish(rested, task)
@@ -579,7 +579,7 @@ def test_an_indexer_that_lost_its_lease_removes_what_it_writes_late(rested: Stac
     it goes on, then it puts no vector and leaves no point of it."""
     said_late(rested)
     indexer = rested.services.indexer
-    with indexer.store.indexing(rested.tenant) as rows:
+    with indexer.open_rows(rested.tenant) as rows:
         lease = PointLease(rested.runtime.worker)
         token, points = lease.token, rows.claim_points(tuple(PointKind), lease, 500)
         if claimed == "before the points":

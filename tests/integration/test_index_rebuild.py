@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -29,7 +30,7 @@ from memforest_core.index import cli as command
 from memforest_core.index.generations import GenerationState, parse_generation
 from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.records import PointLease
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import IndexRows
 from memforest_core.index.service import PORTION_S, Indexer
 from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
 from memforest_core.lifecycle.verify.records import Check, Report
@@ -298,7 +299,7 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
     maintenance.upkeep.rebuild()
     work(grown, maintenance)
     grown.memory.ingest("bob", "kites", KITES)
-    with IndexStore(grown.services.engine).indexing(grown.tenant) as rows:
+    with IndexRows.opened(grown.services.engine, grown.tenant) as rows:
         first = rows.claim_points(tuple(PointKind), PointLease(grown.runtime.worker), 3)
     assert all("kite" in point.text for point in first)
     grown.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
@@ -374,9 +375,8 @@ def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, 
     miss something, and afterwards no row and no point has changed."""
     before, stored = grown.rows(VERSIONS), points(grown)
     forest = ForestId(grown.rows("SELECT forest_id FROM memforest.forest")[0][0])
-    store = IndexStore(grown.services.engine)
     grown.execute("UPDATE memforest.collection SET store_started = 'before'")
-    with store.indexing(grown.tenant) as rows:
+    with IndexRows.opened(grown.services.engine, grown.tenant) as rows:
         assert rows.behind(forest, 100) == 100
 
     maintenance = upkeep(grown)
@@ -386,11 +386,11 @@ def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, 
     work(grown, maintenance)
     assert [row for row in grown.rows(VERSIONS) if row.state == "done"] == before
     assert points(grown) == stored
-    with store.indexing(grown.tenant) as rows:
+    with IndexRows.opened(grown.services.engine, grown.tenant) as rows:
         assert 0 < rows.behind(forest, 100) < 100
         assert rows.behind(forest, 2) == 2
     grown.drive()
-    with store.indexing(grown.tenant) as rows:
+    with IndexRows.opened(grown.services.engine, grown.tenant) as rows:
         assert rows.behind(forest, 100) == 0
     assert_agreement(grown)
 
@@ -638,7 +638,7 @@ def test_nothing_is_claimed_between_two_tries_of_an_unavailable_index(grown: Sta
     now = [0.0]
     unavailable = Unavailable()
     indexer = Indexer(
-        IndexStore(grown.services.engine),
+        partial(IndexRows.opened, grown.services.engine),
         unavailable,  # type: ignore[arg-type]
         counting,
         16,
@@ -677,8 +677,8 @@ class Slow(Counting):
     def indexer(self) -> Indexer:
         """An indexer that embeds with this, by its clock."""
         services = self.stack.services
-        store = IndexStore(services.engine)
-        return Indexer(store, services.index, self, BATCH, random.Random(1), clock=lambda: self.now)
+        open_rows = partial(IndexRows.opened, services.engine)
+        return Indexer(open_rows, services.index, self, BATCH, random.Random(1), clock=lambda: self.now)
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Time goes on, and what nobody renewed is freed, as the reconciler does."""

@@ -69,7 +69,7 @@ def recalled(running: Stack, weight: float = 0.15, **options: object) -> tuple[E
 
 def mark_all(running: Stack) -> None:
     """What rebuilding an index does first."""
-    with running.services.indexer.store.indexing(running.tenant) as rows:
+    with running.services.indexer.open_rows(running.tenant) as rows:
         rows.mark_all(None, 1000, None, lost=False)
 
 
@@ -133,9 +133,9 @@ def test_vectors_with_and_without_tokens_meet(pipeline: Stack) -> None:
     for number, order in enumerate([(None, b"first"), (b"first", None), (b"first", b"second"), (None, None, b"first")]):
         own = OwnText(forest, f"text {number}")
         for tokens in order:
-            with pipeline.services.indexer.store.indexing(pipeline.tenant) as rows:
+            with pipeline.services.indexer.open_rows(pipeline.tenant) as rows:
                 rows.put_vectors("some model", {own: unit}, None if tokens is None else {own: tokens})
-        with pipeline.services.indexer.store.indexing(pipeline.tenant) as rows:
+        with pipeline.services.indexer.open_rows(pipeline.tenant) as rows:
             assert own in rows.known_vectors("some model", [own], [own])
     stored = pipeline.rows("SELECT DISTINCT tokens FROM memforest.vector WHERE model = 'some model'")
     assert [bytes(row.tokens) for row in stored] == [b"first"]

@@ -346,7 +346,7 @@ def test_a_topic_that_was_just_read_stays_hot_however_unimportant(aged: Stack) -
 
 def test_what_is_cold_is_counted_neither_missing_nor_behind(aged: Stack) -> None:
     tend(aged)
-    with aged.services.indexer.store.indexing(aged.tenant) as rows:
+    with aged.services.indexer.open_rows(aged.tenant) as rows:
         assert sum(rows.behind_by_kind().values()) == 0
     assert aged.memory.flush("bob").cells == 0
     assert f"Bob: {PETS[0]}" in [piece.text for piece in aged.memory.recall("bob", "What is my dog called?").evidence]

@@ -211,20 +211,20 @@ def test_a_claimed_row_is_found_until_it_is_written(running: Stack) -> None:
     """Given points that one worker has claimed, then nobody else gets them, they count as behind, and are freed with the
     lease."""
     running.memory.ingest("alice", "s", MOVED)
-    store = running.services.indexer.store
+    open_rows = running.services.indexer.open_rows
 
     def claimed(rows: IndexRows) -> list[StalePoint]:
         return rows.claim_points(tuple(PointKind), PointLease(running.runtime.worker), 500)
 
-    with store.indexing(running.tenant) as rows:
+    with open_rows(running.tenant) as rows:
         points = claimed(rows)
-    with store.indexing(running.tenant) as rows:
+    with open_rows(running.tenant) as rows:
         assert claimed(rows) == []
         assert rows.behind_by_kind() == {PointKind.CELL: len(points)}
         assert rows.behind(points[0].forest_id, 100) == len(points) > 0
     running.execute("UPDATE memforest.index_row SET lease_until = now()")
     running.services.reconciler.run()
-    with store.indexing(running.tenant) as rows:
+    with open_rows(running.tenant) as rows:
         assert {point.id for point in claimed(rows)} == {point.id for point in points}
 
 

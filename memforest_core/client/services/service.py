@@ -26,7 +26,7 @@ from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operation_rules import OPERATIONS, OperationKind
 from memforest_core.index.collection_rows import CollectionStore, claim_collection
 from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import IndexRows
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.accept.redaction import Redactor
@@ -295,7 +295,12 @@ class Services:
     indexer = _part(
         Indexer,
         lambda own: Indexer(
-            IndexStore(own.engine), own.index, own.embedder, own.settings.index.batch, _jitter(), own.telemetry
+            partial(IndexRows.opened, own.engine),
+            own.index,
+            own.embedder,
+            own.settings.index.batch,
+            _jitter(),
+            own.telemetry,
         ),
     )
     reduction = _part(
@@ -477,11 +482,9 @@ def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> It
         producer, _, embedder = _opened(undo, settings, embedder)
         index = open_index(settings, embedder)
         undo.callback(index.close)
-        rows = IndexStore(producer.engine)
-        indexer = Indexer(rows, index, embedder, settings.index.batch, _jitter())
+        indexer = Indexer(partial(IndexRows.opened, producer.engine), index, embedder, settings.index.batch, _jitter())
         yield Reembedding(
             producer.engine,
-            rows,
             CollectionStore(producer.engine).tenants,
             embedder,
             index,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import IndexRows
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.ingest.refresh.service import mean_vector
 from memforest_core.lifecycle.rebuild.records import TextKind
@@ -94,7 +94,6 @@ class Reembedding:
     """Changes the embedding model of a database. It has the new embedder and the new collection; for one thread."""
 
     engine: Engine
-    rows: IndexStore
     tenants: Callable[[], Sequence[TenantId]]
     embedder: Embedder
     index: VectorIndex
@@ -187,7 +186,7 @@ class Reembedding:
         """All points of a tenant, written by the indexer: rows count as indexed when the new collection has them."""
         after: UUID | None = None
         while True:
-            with self.rows.indexing(tenant) as rows:
+            with IndexRows.opened(self.engine, tenant) as rows:
                 after, _ = rows.mark_all(after, BATCH, None, lost=True)
             if after is None:
                 break
@@ -195,7 +194,7 @@ class Reembedding:
         while written := self.indexing(tenant, worker, tuple(PointKind)):
             done += written
             watch("point", done)
-        with self.rows.indexing(tenant) as rows:
+        with IndexRows.opened(self.engine, tenant) as rows:
             left = sum(rows.behind_by_kind().values())
         if left:
             raise IndexUnavailable(f"{left} points could not be written to {self.index.name}: run it again.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
@@ -12,7 +13,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.rebuild import differing, missing_points
 from memforest_core.index.records import PointRow
-from memforest_core.index.rows import IndexStore
+from memforest_core.index.rows import IndexRows, OpenIndexRows
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
 from memforest_core.lifecycle.verify.records import Check, CheckResult, Found, Report, can_be_repaired
 from memforest_core.lifecycle.verify.rows.snapshots import RepairRows, SnapshotRows, next_forests
@@ -38,7 +39,7 @@ class Stray(Found):
 class PointsCheck:
     """Compares index rows with the index. Nothing locks both, so every finding is confirmed by a second check."""
 
-    rows: IndexStore
+    open_rows: OpenIndexRows
     index: VectorIndex
     deep: bool
     """Whether the contents of all points are compared, not only of a sample of each page."""
@@ -47,12 +48,12 @@ class PointsCheck:
         """Rows whose point is missing, old, or (where compared) another: how many rows of each page, and those."""
         after: UUID | None = None
         while True:
-            with self.rows.indexing(tenant) as rows:
+            with self.open_rows(tenant) as rows:
                 page = rows.written_rows(after, PAGE, forest)
             if not page:
                 return
             after = page[-1].id
-            differ = differing(self.rows, self.index, tenant, page, self.deep)
+            differ = differing(self.open_rows, self.index, tenant, page, self.deep)
             yield len(page), self._missing(tenant, page) + [Stray(row.id, DIFFERS, row.key(tenant)) for row in differ]
 
     def _missing(self, tenant: TenantId, page: Sequence[PointRow]) -> list[Stray]:
@@ -108,7 +109,7 @@ class PointsCheck:
         points = self.index.count(tenant, forest)
         after: UUID | None = None
         while True:
-            with self.rows.indexing(tenant) as rows:
+            with self.open_rows(tenant) as rows:
                 page = rows.point_ids(after, PAGE, forest)
             if not page:
                 return points > 0
@@ -120,7 +121,7 @@ class PointsCheck:
         now = self._row(tenant, [each.id for each in found])
         versions = self.index.versions([row.key(tenant) for row in now.values()])
         missing = missing_points([row for row in now.values() if not row.deleted and not row.cold], versions)
-        with self.rows.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             renewed = rows.renew_points([each.id for each in found if each.what == DIFFERS])
             return renewed + rows.mark_missing(missing, versions)
 
@@ -135,7 +136,7 @@ class PointsCheck:
 
     @repeated
     def _raised(self, tenant: TenantId, orphans: Sequence[UUID], ahead: Mapping[UUID, int]) -> int:
-        with self.rows.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             # A row that was added while its point was deleted as an orphan needs the point back.
             rows.renew_points(orphans)
             return rows.overtake(ahead)
@@ -143,7 +144,7 @@ class PointsCheck:
     def _row(self, tenant: TenantId, ids: Sequence[UUID]) -> dict[UUID, PointRow]:
         if not ids:
             return {}
-        with self.rows.indexing(tenant) as rows:
+        with self.open_rows(tenant) as rows:
             return rows.point_rows(ids)
 
 
@@ -264,7 +265,8 @@ class Verification:
 
     def _index(self, report: Report, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
         """Repair while checking: what was repaired is not counted as a violation, and is not re-checked."""
-        result, points = report.results[check], PointsCheck(IndexStore(self.engine), self.index, self.deep)
+        points = PointsCheck(partial(IndexRows.opened, self.engine), self.index, self.deep)
+        result = report.results[check]
         pages, repair_points = points.missing(tenant, forest), points.mark_missing
         if check is Check.ORPHAN_POINTS:
             # Points are scanned by tenant: for one forest that is only worth it when it has more points than rows.

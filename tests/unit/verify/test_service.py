@@ -67,7 +67,7 @@ class Points:
 
 
 def checking(points: Points) -> PointsCheck:
-    return PointsCheck(points, points, False)  # type: ignore[arg-type]
+    return PointsCheck(points.indexing, points, False)  # type: ignore[arg-type]
 
 
 def test_a_row_that_changes_while_its_point_is_looked_for_is_no_violation() -> None:
