@@ -9,7 +9,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.options import JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, printable
 from memforest_core.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def doctor(
     """
     checks = _checks(call, data)
     failed = any(check.state == "fail" for check in checks)
-    if as_json:
-        print_json({"ok": not failed, "checks": checks})
-    else:
+    if not answered({"ok": not failed, "checks": checks}, as_json=as_json):
         out = console()
         for check in checks:
             code = f" [{check.code}]" if check.code else ""

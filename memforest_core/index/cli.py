@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, pairs_table, plain, print_json, printable
 from memforest_core.work.jobs import WorkState
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def status(data: DataOption = None, as_json: JsonOption = False) -> None:
         state = upkeep.state(tenant)
     if state is None:
         raise NotFound("There is no live collection yet: start a worker.")
-    if as_json:
-        print_json(plain(state) | {"tasks": [_plain(task) for task in state.tasks]})
-    else:
+    if not answered(plain(state) | {"tasks": [_plain(task) for task in state.tasks]}, as_json=as_json):
         _print_state(state)
 
 

@@ -21,12 +21,12 @@ from memforest_core.cli.toolkit.options import (
 )
 from memforest_core.cli.toolkit.output import (
     Exit,
+    answered,
     console,
     counted,
     named,
     no_memory,
     plain_table,
-    print_json,
     printable,
     shortened,
 )
@@ -78,9 +78,7 @@ def timeline(
             limit=limit,
             cursor=cursor,
         )
-        if as_json:
-            print_json(found)
-        else:
+        if not answered(found, as_json=as_json):
             _print_states(found, everybody=entity == "*")
 
 
@@ -303,9 +301,7 @@ def recall(
             owners=owner[1:] or None,
             sources=source or None,
         )
-        if as_json:
-            print_json(result)
-        else:
+        if not answered(result, as_json=as_json):
             _print_evidence(result, why=why)
 
 
@@ -363,7 +359,7 @@ def answer(
     Needs a chat model. If the model is unavailable, the evidence is printed and the exit code is 75: try again
     later."""
     with opened_memory(data) as memory:
-        answered = memory.answer(
+        found = memory.answer(
             owner,
             question,
             k,
@@ -373,13 +369,11 @@ def answer(
             min_score=min_score,
             exclude_sessions=exclude_session,
         )
-        if as_json:
-            print_json(answered)
-        else:
-            print_answer(answered)
-            if not answered.evidence.owner_known:
+        if not answered(found, as_json=as_json):
+            print_answer(found)
+            if not found.evidence.owner_known:
                 console().print(no_memory(owner))
-    if not answered.text:
+    if not found.text:
         raise typer.Exit(Exit.LATER)
 
 

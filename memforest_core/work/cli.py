@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.operating import Run, counts_line, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, delegated, option
-from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.work.records import Acted, AuditEntry, DeadDetail, DeadKind, DeadLetter, OperationTask, TaskId
 
@@ -37,9 +37,7 @@ def operations(
         return
     with opened_memory(data) as memory:
         found = memory.lifecycle.operations(limit)
-    if as_json:
-        print_json({"operations": found})
-    else:
+    if not answered({"operations": found}, as_json=as_json):
         _print_operations(found)
 
 
@@ -86,9 +84,7 @@ def audit(
         return
     with opened_memory(data) as memory:
         found = memory.lifecycle.audit(owner, action=action, since=since, limit=limit)
-    if as_json:
-        print_json({"audit": found})
-    else:
+    if not answered({"audit": found}, as_json=as_json):
         _print_audit(found)
 
 
@@ -119,9 +115,7 @@ def verify(
         raise InvalidInput(f"{head} has no output of memforest audit head.", code="invalid_head") from None
     with opened_memory(data) as memory:
         report = memory.lifecycle.audit_verify(before)
-    if as_json:
-        print_json(report)
-    else:
+    if not answered(report, as_json=as_json):
         for each in report.findings:
             console().print(each, style="red")
         compared = f", and extend the {report.extends} head" if report.extends else ""
@@ -196,9 +190,7 @@ def list_(
     with opened_store(data) as store:
         found = store.client.dead.list(owner, code=code, kinds=_kinds(kind), limit=limit + 1)
     letters = found[:limit]
-    if as_json:
-        print_json({"dead": letters, "more": len(found) > limit})
-    else:
+    if not answered({"dead": letters, "more": len(found) > limit}, as_json=as_json):
         _print_letters(letters, more=len(found) > limit)
 
 
@@ -302,8 +294,7 @@ def _print_detail(found: DeadDetail) -> None:
 
 def _print_acted(verb: str, acted: Acted, *, named: int, as_json: bool) -> None:
     unchanged = max(0, named - len(acted.changed))
-    if as_json:
-        print_json({"changed": acted.changed, "unchanged": unchanged})
+    if answered({"changed": acted.changed, "unchanged": unchanged}, as_json=as_json):
         return
     left = f", {unchanged} left as they are (no longer dead, or under way)" if unchanged else ""
     console().print(f"{len(acted.changed)} {verb}{left}.")

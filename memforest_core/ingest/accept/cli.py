@@ -14,7 +14,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, console, counted, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, counted, print_json, printable
 from memforest_core.domain.turns import checked_zone
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
@@ -345,9 +345,7 @@ def _explained(error: InvalidInput | SessionConflict, item: Converted, format_: 
 
 def _print(report: Report, as_json: bool) -> None:
     """Print it, and exit with a code that says so when something failed."""
-    if as_json:
-        print_json(report)
-    else:
+    if not answered(report, as_json=as_json):
         _print_doubts(report.errors, report.warnings)
         wordless = f" {report.wordless} without words," if report.wordless else ""
         accepted = f"{counted(report.accepted, 'session')} accepted ({counted(report.new_turns, 'new turn')})"

@@ -11,7 +11,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_database, opened_memory, quiet_logs
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
-from memforest_core.cli.toolkit.output import print_json, report_progress
+from memforest_core.cli.toolkit.output import answered, report_progress
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = 
         raise InvalidInput(f"There is no data directory {data}.", code="no_data_directory")
     with opened_database(data, running=True) as database:
         manifest = back_up(database, directory)
-    if as_json:
-        print_json(_to_dict(manifest))
-    else:
+    if not answered(_to_dict(manifest), as_json=as_json):
         size = sum(table.bytes for table in manifest.tables) / 2**20
         print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are in {directory} ({size:.1f} MiB).")
 
@@ -89,11 +87,10 @@ def restore(
         services = memory.services
         report = open_verification(services.engine, services.index, services.settings).run_all()
         done(memory.settings.database)
-    if as_json:
-        print_json(
-            _to_dict(manifest) | {"repeated": found, "violations": report.violations, "complete": report.complete}
-        )
-    else:
+    if not answered(
+        _to_dict(manifest) | {"repeated": found, "violations": report.violations, "complete": report.complete},
+        as_json=as_json,
+    ):
         print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are restored.")
         if requested is not None:
             print(f"{found} of {len(requested)} deletions were repeated; the others concern nothing that is here.")

@@ -9,7 +9,7 @@ import typer
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption, argument, option
-from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, plain_table, printable
 
 FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id, as memforest recall --json gives it.")]
 
@@ -75,8 +75,7 @@ def pins(
     """List pinned sessions, turns and facts."""
     with opened_memory(data) as memory:
         found = memory.lifecycle.pins(owner, limit=limit)
-    if as_json:
-        print_json(found.to_dict())
+    if answered(found.to_dict(), as_json=as_json):
         return
     table = plain_table("pinned", "id", "session")
     for session in found.sessions:

@@ -11,7 +11,7 @@ import typer
 from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import JsonOption, OwnerOption, option
-from memforest_core.cli.toolkit.output import Exit, console, counted, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, counted, plain_table, printable
 from memforest_core.lifecycle.erase.records import LEFT, Receipt
 
 
@@ -58,9 +58,7 @@ def forget(
             return
         operation.wait(run.timeout)
         shown = memory.lifecycle.receipt(operation.id)
-    if run.as_json:
-        print_json({"receipt": shown})
-    else:
+    if not run.answered({"receipt": shown}):
         _print_receipt(shown)
     if not shown.clean:
         raise typer.Exit(Exit.FAILED)
@@ -112,7 +110,5 @@ def vacuum(
 
     quiet_logs()
     tables = vacuum_now(load_settings().database, full=full)
-    if as_json:
-        print_json({"vacuumed": tables})
-    else:
+    if not answered({"vacuumed": tables}, as_json=as_json):
         print(f"{len(tables)} tables are vacuumed.")

@@ -10,7 +10,7 @@ import typer
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import Run, sharing
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, plain_table, printable
 from memforest_core.lifecycle.retain.records import Order, Policy
 
 app = typer.Typer(name="policy", help="Limit how much is stored and for how long.", no_args_is_help=True)
@@ -93,8 +93,7 @@ def apply(run: Run, owner: OwnerFilter = None) -> None:
 
 
 def _print(found: Sequence[Policy], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"policies": found})
+    if answered({"policies": found}, as_json=as_json):
         return
     if not found:
         console().print("There is no policy: nothing is forgotten.")

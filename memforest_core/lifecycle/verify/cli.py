@@ -8,7 +8,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, console, plain, print_json
+from memforest_core.cli.toolkit.output import Exit, answered, console, plain
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def verify(
         services = memory.services
         verification = open_verification(services.engine, services.index, services.settings, deep=deep)
         report = verification.run_all(repair) if all_tenants else verification.run(None, owner, repair)
-    if as_json:
-        print_json(document(report))
-    else:
+    if not answered(document(report), as_json=as_json):
         _print(report, repair=repair)
     if exit_code(report) is not Exit.DONE:
         raise typer.Exit(exit_code(report))

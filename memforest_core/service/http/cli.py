@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import console, print_json
+from memforest_core.cli.toolkit.output import answered, console, print_json
 from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidInput
 
@@ -117,8 +117,6 @@ def _serve_in(processes: int, listening: socket.socket, proxy: str | None) -> No
 
 
 def _announce(address: str, processes: int, as_json: bool) -> None:
-    if as_json:
-        print_json({"pid": os.getpid(), "address": address, "processes": processes})
-    else:
+    if not answered({"pid": os.getpid(), "address": address, "processes": processes}, as_json=as_json):
         console().print(f"MemForest answers at {address} (process {os.getpid()}). Stop with Ctrl-C.", soft_wrap=True)
     sys.stdout.flush()  # a parent process may wait for this line

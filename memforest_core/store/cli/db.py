@@ -6,7 +6,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.options import JsonOption
-from memforest_core.cli.toolkit.output import print_json
+from memforest_core.cli.toolkit.output import answered
 
 app = typer.Typer(name="db", help="Create and upgrade the database schema.", no_args_is_help=True)
 
@@ -24,9 +24,7 @@ def upgrade(as_json: JsonOption = False) -> None:
 
     quiet_logs()
     revision = bring_up(load_settings().database)
-    if as_json:
-        print_json({"revision": revision})
-    else:
+    if not answered({"revision": revision}, as_json=as_json):
         print(f"The schema is at revision {revision}.")
 
 
@@ -40,8 +38,6 @@ def current(as_json: JsonOption = False) -> None:
     quiet_logs()
     with opened_owner(load_settings().database) as engine, transaction(engine) as connection:
         revision, needed = current_revision(connection), head_revision()
-    if as_json:
-        print_json({"revision": revision, "needed": needed})
-    else:
+    if not answered({"revision": revision, "needed": needed}, as_json=as_json):
         advice = "" if revision == needed else ": run memforest db upgrade"
         print(f"The schema is at revision {revision or 'none'}, this version needs {needed}{advice}.")

@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store, quiet_logs
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, argument, option
-from memforest_core.cli.toolkit.output import console, pairs_table, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, pairs_table, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 
@@ -49,9 +49,7 @@ def limits(
             store.client.set_limits(own, tenant)
             quota = store.client.quota(tenant)
         name = tenant or str(store.tenant)
-    if as_json:
-        print_json({"tenant": name, "quota": quota})
-    else:
+    if not answered({"tenant": name, "quota": quota}, as_json=as_json):
         _print(name, quota)
 
 
@@ -87,9 +85,7 @@ def _database() -> DatabaseSettings:
 
 
 def _granted(role: str, tenants: Sequence[TenantId], as_json: bool) -> None:
-    if as_json:
-        print_json({"role": role, "tenants": tenants})
-    else:
+    if not answered({"role": role, "tenants": tenants}, as_json=as_json):
         console().print(f"{printable(role)} reaches: {', '.join(map(printable, tenants)) or 'no tenant'}.")
 
 
