@@ -65,33 +65,29 @@ class DeadLetters:
             raise _unknown(id_)
         return found
 
-    @repeated
     def retry(self, *ids: str) -> Acted:
         """Try these again, as if they had never been tried. Raises InvalidInput, NotFound; then none is tried."""
-        with self._open_rows(self._tenant) as rows:
-            acted = rows.retry(_resolved(rows, ids))
-        self._wake(acted)
-        return acted
+        return self._acted(lambda rows: rows.retry(_resolved(rows, ids)))
 
-    @repeated
     def retry_all(self, owner: str | None = None, *, code: str | None = None, kinds: Sequence[DeadKind] = ()) -> Acted:
         """Try everything again that was given up: of one owner, with one error, of these kinds. Raises NotFound."""
-        with self._open_rows(self._tenant) as rows:
-            found = rows.letters(_checked_owner(owner), code, kinds)
-            acted = rows.retry([DeadRef(letter.kind, letter.id) for letter in found])
-        self._wake(acted)
-        return acted
 
-    @repeated
+        def retry(rows: DeadRows) -> Acted:
+            found = rows.letters(_checked_owner(owner), code, kinds)
+            return rows.retry([DeadRef(letter.kind, letter.id) for letter in found])
+
+        return self._acted(retry)
+
     def discard(self, *ids: str) -> Acted:
         """Go on without these: turns stay recallable, summaries stay as they are. Raises as ``retry``."""
-        with self._open_rows(self._tenant) as rows:
-            acted = rows.discard(_resolved(rows, ids))
-        self._wake(acted)
-        return acted
+        return self._acted(lambda rows: rows.discard(_resolved(rows, ids)))
 
-    def _wake(self, acted: Acted) -> None:
-        """Wake the workers that have work now; the reconciler finds what a lost message leaves."""
+    @repeated
+    def _acted(self, act: Callable[[DeadRows], Acted]) -> Acted:
+        """Act in one transaction, then wake the workers that have work now; the reconciler finds what a lost message
+        leaves."""
+        with self._open_rows(self._tenant) as rows:
+            acted = act(rows)
         for queue, count in (
             (Queue.EXTRACT, acted.windows),
             (Queue.REDUCE, acted.forests),
@@ -100,6 +96,7 @@ class DeadLetters:
         ):
             if count:
                 self._wakeups.send(queue, self._tenant, "dead", min(count, self._max_wakeups))
+        return acted
 
 
 def _checked_owner(owner: str | None) -> str | None:
