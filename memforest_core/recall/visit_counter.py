@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from uuid import UUID
 
@@ -16,7 +16,6 @@ from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited
-from memforest_core.recall.rows.visit_rows import VisitStore
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +46,7 @@ class VisitCounter:
     killed, and a store that is unavailable, cost at most one batch.
     """
 
-    store: VisitStore
+    add: Callable[[TenantId, Sequence[Visited]], None]
     _: KW_ONLY
     items: int = FLUSH_ITEMS
     every_s: float = FLUSH_S
@@ -80,6 +79,6 @@ class VisitCounter:
             by_tenant[tenant].append(Visited(forest, item, visits, max(0.0, now - last)))
         for tenant, visited in by_tenant.items():
             try:
-                self.store.add(tenant, visited)
+                self.add(tenant, visited)
             except StoreUnavailable as error:
                 log.warning("visits_lost", items=len(visited), code=error.code)

@@ -20,7 +20,7 @@ from memforest_core.lifecycle.retain.records import Order
 from memforest_core.lifecycle.retain.service import COUNTS, Retention
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
-from memforest_core.recall.rows.visit_rows import VisitStore
+from memforest_core.recall.rows.visit_rows import add_visits
 from memforest_core.work.records import Numbers
 from tests.harness.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDAY, OTHER_DINNER, WINDOWED
 from tests.harness.retaining import ACTOR, Bounded, claimed_run
@@ -326,7 +326,7 @@ def test_by_visits_what_was_not_visited_for_longest_goes_first(bob: Bob) -> None
     bob.run()
     assert list(bob.facts().values()) == [lately]
     bob.policy(max_facts=1, fraction=1.0)
-    VisitStore(bob.stack.services.engine).add(bob.stack.tenant, [Visited(forest, lately, 1, 0.0)])
+    add_visits(bob.stack.services.engine, bob.stack.tenant, [Visited(forest, lately, 1, 0.0)])
     assert bob.do.policies()[0].order == "age"
 
 

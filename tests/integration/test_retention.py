@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,7 +21,7 @@ from memforest_core.lifecycle.retain.rows import RetentionRows
 from memforest_core.lifecycle.retain.service import COUNTS
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
-from memforest_core.recall.rows.visit_rows import VisitStore
+from memforest_core.recall.rows.visit_rows import add_visits
 from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.store.engine import open_engine
 from tests.harness.retaining import Bounded, retention
@@ -116,11 +117,11 @@ def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(u
 def test_visits_are_added_up_and_the_last_is_stored(unerased: Bounded) -> None:
     """Given counts written out of order and for what is unknown or gone, then they add up, the last visit is the latest,
     and nothing is stored of what is not there."""
-    store, tenant = VisitStore(unerased.stack.services.engine), unerased.stack.tenant
+    engine, tenant = unerased.stack.services.engine, unerased.stack.tenant
     forest, fact = unerased.forest(), next(iter(unerased.facts().values()))
-    store.add(tenant, [Visited(forest, fact, 2, 100.0), Visited(forest, uuid4(), 5, 0.0)])
-    store.add(tenant, [Visited(forest, fact, 3, 5_000.0), Visited(unerased.forest("eve"), fact, 9, 0.0)])
-    store.add(TenantId("other"), [Visited(forest, fact, 7, 0.0)])
+    add_visits(engine, tenant, [Visited(forest, fact, 2, 100.0), Visited(forest, uuid4(), 5, 0.0)])
+    add_visits(engine, tenant, [Visited(forest, fact, 3, 5_000.0), Visited(unerased.forest("eve"), fact, 9, 0.0)])
+    add_visits(engine, TenantId("other"), [Visited(forest, fact, 7, 0.0)])
     rows = unerased.stack.rows(
         """SELECT v.visits, extract(epoch FROM now() - last_visit_at) AS ago FROM memforest.visit v
             WHERE v.item_id = :f""",
@@ -129,7 +130,7 @@ def test_visits_are_added_up_and_the_last_is_stored(unerased: Bounded) -> None:
     assert [(row.visits, 95 < row.ago < 150) for row in rows] == [(5, True)]
     assert unerased.ids("SELECT count(*) FROM memforest.visit v JOIN memforest.fact ON fact_id = item_id") == [1]
     unerased.stack.execute("UPDATE memforest.forest SET state = 'gone' WHERE owner = 'bob'")
-    store.add(tenant, [Visited(forest, fact, 1, 0.0)])
+    add_visits(engine, tenant, [Visited(forest, fact, 1, 0.0)])
     unerased.stack.execute("UPDATE memforest.forest SET state = 'live'")
     assert unerased.ids("SELECT visits FROM memforest.visit WHERE item_id = :f", f=fact) == [5]
 
@@ -141,7 +142,7 @@ def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Bounde
     left: list[VisitCounter] = []
 
     def recalls(seed: int) -> None:
-        counter = VisitCounter(VisitStore(engine), items=15)
+        counter = VisitCounter(partial(add_visits, engine), items=15)
         for number in range(30):
             start = (number * seed) % len(facts)
             counter.note(unerased.stack.tenant, forest, (facts[start:] + facts[:start])[:: 1 if number % 2 else -1])
@@ -219,7 +220,7 @@ def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(boun
         f=superseded,
         by=facts[-2],
     )
-    VisitStore(bounded.stack.services.engine).add(tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
+    add_visits(bounded.stack.services.engine, tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
     bounded.policy(max_facts=total - 7, fraction=0.25)
     quota = total // 4
     expected = [superseded, *facts[3 : 2 + quota]]
@@ -403,8 +404,8 @@ def test_workers_apply_policies_by_themselves_now_and_then(bounded: Bounded) -> 
 def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(bounded: Bounded) -> None:
     """Given a forest that is being merged, then a run passes it by; given a run, then no visit is left of what went."""
     bounded.policy(max_facts=1, fraction=1.0)
-    store = VisitStore(bounded.stack.services.engine)
-    store.add(bounded.stack.tenant, [Visited(bounded.forest(), fact, 1, 9_000.0) for fact in bounded.facts().values()])
+    seen = [Visited(bounded.forest(), fact, 1, 9_000.0) for fact in bounded.facts().values()]
+    add_visits(bounded.stack.services.engine, bounded.stack.tenant, seen)
     bounded.stack.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
     assert bounded.run()["forests"] == 0
     bounded.stack.execute("UPDATE memforest.forest SET state = 'live' WHERE owner = 'bob'")

@@ -63,7 +63,7 @@ from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.recall.answer import AnswerService, open_answering
 from memforest_core.recall.rows.recall_rows import RecallStore
-from memforest_core.recall.rows.visit_rows import VisitStore
+from memforest_core.recall.rows.visit_rows import add_visits
 from memforest_core.recall.service import RecallService, Slots
 from memforest_core.recall.timeline import TimelineService, open_timeline
 from memforest_core.recall.visit_counter import VisitCounter
@@ -370,7 +370,7 @@ class Services:
             telemetry=self.telemetry,
         )
 
-    visits = _part(VisitCounter, lambda own: VisitCounter(VisitStore(own.engine)))
+    visits = _part(VisitCounter, lambda own: VisitCounter(partial(add_visits, own.engine)))
     answering = _part(
         AnswerService,
         lambda own: open_answering(own.settings.llm, lambda: own.chat, own.engine, own.telemetry, own.prompts.answer),

@@ -50,24 +50,18 @@ _ADD = sa.text("""
     """)
 
 
-class VisitStore:
-    """Stores how often recall returned what."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @repeated
-    def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
-        """Count these visits, and those of all tree nodes above them. Raises StoreUnavailable."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            connection.execute(
-                _ADD,
-                {
-                    "t": tenant,
-                    "visible": list(VISIBLE),
-                    "forests": [each.forest for each in visited],
-                    "items": [each.item for each in visited],
-                    "visits": [each.visits for each in visited],
-                    "agos": [each.ago_s for each in visited],
-                },
-            )
+@repeated
+def add_visits(engine: sa.Engine, tenant: TenantId, visited: Sequence[Visited]) -> None:
+    """Count how often recall returned what, also for all tree nodes above it. Raises StoreUnavailable."""
+    with tenant_transaction(engine, tenant) as connection:
+        connection.execute(
+            _ADD,
+            {
+                "t": tenant,
+                "visible": list(VISIBLE),
+                "forests": [each.forest for each in visited],
+                "items": [each.item for each in visited],
+                "visits": [each.visits for each in visited],
+                "agos": [each.ago_s for each in visited],
+            },
+        )

@@ -52,7 +52,7 @@ def item(number: int) -> UUID:
 
 
 def counter(shelf: Shelf, clock: Clock | None = None, items: int = 100) -> VisitCounter:
-    return VisitCounter(shelf, items=items, every_s=60.0, clock=clock or Clock())
+    return VisitCounter(shelf.add, items=items, every_s=60.0, clock=clock or Clock())
 
 
 def test_most_recalls_write_nothing() -> None:
