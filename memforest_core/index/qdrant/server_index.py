@@ -227,7 +227,8 @@ class QdrantServerIndex(QdrantIndex[QdrantClient]):
 
     def _upsert_operation(self, version: int, points: Sequence[Point]) -> q.UpsertOperation:
         older = q.FieldCondition(key=schema.VERSION, range=q.Range(lt=version))
-        structs = [_struct(*self._encoded(point)) for point in points]
+        encoded = map(self._encoded, points)
+        structs = [q.PointStruct(id=str(id_), vector=vectors, payload=payload) for id_, vectors, payload in encoded]
         return q.UpsertOperation(upsert=q.PointsList(points=structs, update_filter=q.Filter(must=[older])))
 
     def _retrieved(
@@ -264,7 +265,3 @@ class QdrantServerIndex(QdrantIndex[QdrantClient]):
 
 def _stored(record: q.Record) -> Stored:
     return UUID(str(record.id)), record.payload or {}, record.vector
-
-
-def _struct(id_: UUID, vectors: dict[str, Any], payload: dict[str, Any]) -> q.PointStruct:
-    return q.PointStruct(id=str(id_), vector=vectors, payload=payload)

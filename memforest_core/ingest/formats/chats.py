@@ -153,10 +153,6 @@ def _whatsapp_message(time: str, name: str, text: str) -> Message | None:
     return Message(said, speaker=name, time=time, edited=plain != text, files=files)
 
 
-def _begins_whatsapp(text: str) -> bool:
-    return any(_LINE.match(_RTL.sub("", line)) for line in text.splitlines()[:5])
-
-
 # Telegram
 
 _TELEGRAM = replace(
@@ -535,7 +531,8 @@ def _begins_csv(text: str) -> bool:
 
 _META_FILES_OF = r"(^|/)messages/(?!.*(autofill|secret_conv|device|stickers)).*\.json$"
 CHATS = (
-    Format("whatsapp", "WhatsApp's exported chat", _whatsapp, begins=_begins_whatsapp),
+    Format("whatsapp", "WhatsApp's exported chat", _whatsapp,
+           begins=lambda text: any(_LINE.match(_RTL.sub("", line)) for line in text.splitlines()[:5])),
     Format("telegram", "Telegram Desktop's result.json", each_value(_telegram, "chats.list left_chats.list"),
            ("messages.from_id messages.date messages.type=message name", "messages.date_unixtime messages.from_id",
             "chats.list.messages about", "about personal_information contacts",

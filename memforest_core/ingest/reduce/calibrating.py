@@ -20,7 +20,6 @@ from memforest_core.errors import InvalidInput
 from memforest_core.ingest.extract.offline.english_text import scene_of
 from memforest_core.models.calls import Embedder
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
-from memforest_core.settings import ReduceSettings
 
 STEP = 0.001
 """Thresholds are multiples of this: finer than what some hundred pairs can tell."""
@@ -191,11 +190,6 @@ def warnings(figures: Mapping[str, float]) -> list[str]:
     if above >= LOW_SCENES:
         return []
     return [f"Of pairs of one topic only {above:.0%} more join a scene than of strangers: scenes will say little."]
-
-
-def thresholds_of(settings: ReduceSettings) -> Fractions:
-    """The thresholds among the settings."""
-    return {name: getattr(settings, name) for name in THRESHOLDS}
 
 
 def _unusable(sentence: str) -> InvalidInput:

@@ -54,7 +54,8 @@ def calibrate(
     embedder, chat = open_embedder(settings.embedding), settings.llm.extract.model or settings.llm.model
     pairs = calibrating.built_in_sample() if sample is None else calibrating.parse_sample(_text(sample))
     scored = calibrating.score(pairs, embedder, labelled=chat != OFFLINE)
-    in_force, derived = calibrating.thresholds_of(settings.reduce), calibrating.derive(scored)
+    in_force = {name: getattr(settings.reduce, name) for name in calibrating.THRESHOLDS}
+    derived = calibrating.derive(scored)
     compared = {"in_force": in_force, "derived": derived}
     figures = {name: calibrating.figures_at(scored, thresholds) for name, thresholds in compared.items()}
     counts, wanted = Counter(pair.label.value for pair in pairs), _variables(derived)

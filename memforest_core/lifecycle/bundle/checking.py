@@ -196,16 +196,11 @@ def _is_vector(value: Value, dimension: int) -> bool:
 _TEXT, _START, _FACT_TEXT = CELL.at("text"), CELL.at("time_start"), FACT.at("text")
 
 
-def embedded_cell(row: Row) -> str:
-    """The text of a cell that is embedded."""
-    return cell_text(str(row[_TEXT]), from_micros(int(row[_START] or 0)))
-
-
 def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
     """The texts of these rows that have vectors. Raises InvalidInput."""
     for row in rows:
         if table is CELL:
-            yield embedded_cell(row)
+            yield cell_text(str(row[_TEXT]), from_micros(int(row[_START] or 0)))
         elif table is FACT:
             yield str(row[_FACT_TEXT])
         elif table is CANDIDATE:

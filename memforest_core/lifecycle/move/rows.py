@@ -153,11 +153,6 @@ def _mark(connection: sa.Connection, tenant: TenantId, **values: str | UUID | No
     connection.execute(marked.on_conflict_do_update(index_elements=["tenant"], set_=values))
 
 
-def _refuse(here: sa.Engine, tenant: TenantId, place: str, move_id: UUID) -> None:
-    with _opened(here, tenant) as connection:
-        _mark(connection, tenant, place=place, move_id=move_id)
-
-
 def _serve(engine: sa.Engine, tenant: TenantId, move_id: UUID | None) -> bool:
     """End the refusal by a move; whether it has not ended before."""
     return _changed(engine, tenant, [move_id], place=None, move_id=None)
@@ -224,7 +219,8 @@ def _copied(
         since, move_id = time.monotonic(), uuid4()
         if last:
             undoing.callback(_serve, here, tenant, move_id)
-            _refuse(here, tenant, place, move_id)
+            with _opened(here, tenant) as refusing:
+                _mark(refusing, tenant, place=place, move_id=move_id)
             _await_begun(held)
         with _opened(here, tenant) as source:
             now = _sums(source, tenant)
