@@ -24,6 +24,11 @@ Numbers = Mapping[str, str | int]
 """Ids, counts and phases under their names: a task's arguments or its progress, as JSON has them."""
 
 
+def with_counts(progress: Numbers, counts: Mapping[str, int]) -> dict[str, str | int]:
+    """The progress with these counts added to those that it has."""
+    return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class OperationTask:
     """One task: what it is about (``subject`` and ``arguments``) and how far it has come (``progress``)."""

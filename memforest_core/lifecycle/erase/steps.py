@@ -18,7 +18,7 @@ from memforest_core.lifecycle.erase.rows.deletion import STEPS, ErasureRows
 from memforest_core.lifecycle.erase.rows.vacuum_rows import TABLES, held_back, request_vacuum, vacuum
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
-from memforest_core.work.records import Numbers, OperationTask, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId, with_counts
 from memforest_core.work.runner import Handler
 from memforest_core.work.waiting import polled, waited
 
@@ -216,7 +216,7 @@ class Erasing:
         """One batch of a target that is not the whole forest, and the phase after it."""
         match scope.target:
             case Target.FACT if scope.fact is not None:
-                return _added(progress, self._removal(rows, scope.forest).facts([scope.fact])), _INDEX
+                return with_counts(progress, self._removal(rows, scope.forest).facts([scope.fact])), _INDEX
             case Target.SESSION if scope.session is not None:
                 return self._session(rows, scope, scope.session, progress)
             case _:
@@ -228,7 +228,7 @@ class Erasing:
         turns = rows.targets.next_turns(scope, SessionId(UUID(at)) if at else None, BATCH_CELLS)
         if not turns:
             return dict(progress) | {"at": ""}, _ROWS if at else _INDEX
-        after = _added(progress, self._removal(rows, scope.forest).words(turns))
+        after = with_counts(progress, self._removal(rows, scope.forest).words(turns))
         return dict(after) | {"at": str(turns[-1].session_id)}, _ROWS
 
     def _session(self, rows: ErasureRows, scope: Scope, session: SessionId, progress: Numbers) -> tuple[Numbers, str]:
@@ -239,12 +239,12 @@ class Erasing:
         turns = rows.targets.next_turns(scope, None, BATCH_CELLS)
         counts = removal.words(turns) if turns else Counter()
         if rows.targets.next_turns(scope, None, 1):
-            return _added(progress, counts), _ROWS
+            return with_counts(progress, counts), _ROWS
         counts = removal.session(session, tree_id(scope.forest, TreeKind.SESSION, str(session)))
         # Searched for here: once this commits, the session may be begun again under the same id.
         for column, count in rows.remaining.of_session(scope.forest, session).items():
             counts[LEFT + column] += count
-        return _added(progress, counts), _INDEX
+        return with_counts(progress, counts), _INDEX
 
     def _removal(self, rows: ErasureRows, forest: ForestId) -> Removal:
         return Removal(rows, forest, self.model, self.settings)
@@ -335,10 +335,6 @@ def _check(state: str | None) -> None:
         )
     if state not in ("live", "hidden"):
         raise NotFound("The forest was deleted or merged into another: ask for the deletion there.")
-
-
-def _added(progress: Numbers, counts: Counter[str]) -> Numbers:
-    return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
 
 
 def _stepped(progress: Numbers, phase: str) -> Numbers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -32,7 +31,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.operations import Clear, Operations, undone
-from memforest_core.work.records import CANCELLED, DRY_RUN, Numbers, OperationTask, TaskId
+from memforest_core.work.records import CANCELLED, DRY_RUN, Numbers, OperationTask, TaskId, with_counts
 
 BATCH_TURNS = 2_000
 """Turns whose sessions are copied in one step: well under a second."""
@@ -214,7 +213,7 @@ class Rematerializing:
         self.wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
         if not sessions:
             return dict(progress) | {"phase": "follow"}
-        return _added(progress, copied) | {"after": str(sessions[-1])}
+        return with_counts(progress, sum(copied, Counter())) | {"after": str(sessions[-1])}
 
     def _follow(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         """Copy again what has changed since; then wait until the pipeline is done with the copy."""
@@ -222,7 +221,7 @@ class Rematerializing:
             differing = rows.sessions.differing(pair, BATCH_SESSIONS)
         if differing:
             copied = [self._recopy(tenant, pair, source, copy) for source, copy in differing]
-            return _added(progress, copied) | {"recopied": int(progress["recopied"]) + len(differing)}
+            return with_counts(progress, sum(copied, Counter(recopied=len(differing))))
         with CopyRows.opened(self.engine, tenant) as rows:
             left, live = rows.sessions.remaining(pair.copy), rows.sessions.remaining(pair.source)
         if not left.placed:
@@ -305,8 +304,3 @@ class Rematerializing:
 
 def _taken() -> StillMaterializing:
     return StillMaterializing("A deletion is at the live forest: the copy is begun again after it.", retry_after=WAIT_S)
-
-
-def _added(progress: Numbers, copied: Iterable[Counter[str]]) -> dict[str, str | int]:
-    """The progress after these sessions."""
-    return dict(progress) | {name: int(progress[name]) + count for name, count in sum(copied, Counter()).items()}

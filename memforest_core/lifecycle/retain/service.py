@@ -32,7 +32,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.operations import Operations, subject_of
-from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId, with_counts
 
 SERVICE = "memforest"
 """The actor of what policies do by themselves."""
@@ -139,10 +139,6 @@ def _when(progress: Numbers, phase: Phase) -> When:
     if phase in AGE_OF:
         return When(_at(progress), {AGE_OF[phase]: from_micros(int(progress["cutoff"]))})
     return When(_at(progress), {}, Order(str(progress.get("order", Order.AGE.value))))
-
-
-def _plus(progress: Numbers, **counts: int) -> dict[str, str | int]:
-    return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
 
 
 def _without(progress: Numbers, *names: str) -> dict[str, str | int]:
@@ -322,14 +318,14 @@ class Retention:
                 if not task.dry_run and not rows.tasks.join(task.id, forest.id, Role.RETAIN):
                     # Another operation works on this forest: the next run takes it.
                     continue
-                counted = _plus(progress, forests=1)
+                counted = with_counts(progress, {"forests": 1})
                 when = forest.limits.when(at)
                 if not task.dry_run:
                     return _entered(rows, counted | {"forest": str(forest.id)}, when)
                 plan = plan_of(rows, forest.id, forest.limits, when)
                 counts = {phase.counted: count for phase, count in plan.rows.items()}
                 counts |= {phase.counted: len(leaves) for phase, leaves in plan.leaves.items()}
-                return _plus(counted, **counts, **plan.budget) | {"after": str(forest.id)}
+                return with_counts(counted, counts | plan.budget) | {"after": str(forest.id)}
         if task.forest_id is None and len(page) == PAGE:
             return dict(progress) | {"after": str(page[-1].id)}
         over = Phase.PLANNED if task.dry_run else Phase.DONE
@@ -345,7 +341,7 @@ class Retention:
                 return dict(progress) | {"phase": Phase.LEAVING.value}
             limits = measured.limits
             plan = plan_of(rows, forest, limits, When(at, {}, limits.order))
-        counted = _plus(progress, **plan.budget) | {"order": limits.order.value}
+        counted = with_counts(progress, plan.budget) | {"order": limits.order.value}
         for phase, there in ((Phase.WORDS, plan.totals.bare_cells), (Phase.FACTS, plan.totals.facts)):
             counted |= _goal(counted, phase, there, len(plan.leaves[phase]))
         return counted | {"phase": Phase.WORDS.value}
