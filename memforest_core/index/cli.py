@@ -10,7 +10,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, answered, console, pairs_table, plain, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, pairs_table, plain, printable
 from memforest_core.work.jobs import WorkState
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ def rebuild(
             _wait(upkeep, requested, timeout)
         found, behind = upkeep.progress(requested)
     done = not behind and all(task.finished for task in found)
-    if as_json:
-        tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(requested, found, strict=False)]
-        print_json({"waited": wait, "done": done, "behind": behind, "tasks": tasks})
-    else:
+    tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(requested, found, strict=False)]
+    if not answered({"waited": wait, "done": done, "behind": behind, "tasks": tasks}, as_json=as_json):
         _print_rebuild(found, behind, waited=wait)
     if any(task.state == WorkState.DEAD for task in found):
         raise typer.Exit(Exit.FAILED)

@@ -204,10 +204,8 @@ def show(
     """Print everything about one dead letter. Conversation text only with --text."""
     with opened_store(data) as store:
         found = store.client.dead.show(id_, text=text)
-    if as_json:
-        shown: dict[str, object] = {"dead": found.letter, "about": found.about}
-        print_json(shown if found.texts is None else shown | {"texts": found.texts})
-    else:
+    texts = {} if found.texts is None else {"texts": found.texts}
+    if not answered({"dead": found.letter, "about": found.about} | texts, as_json=as_json):
         _print_detail(found)
 
 

@@ -19,7 +19,6 @@ from memforest_core.cli.toolkit.output import (
     named,
     plain_table,
     print_degraded,
-    print_json,
     print_lines,
     printable,
     shortened,
@@ -107,10 +106,8 @@ def remember(
         }
         handle = store.client.remember(owner, text, about, **given)
         progress = handle.status()
-    if run.as_json:
-        stored = {"owner": owner, "session": handle.session_id, "progress": progress}
-        print_json(stored | ({"degraded": handle.degraded} if handle.degraded else {}))
-    else:
+    degraded = {"degraded": handle.degraded} if handle.degraded else {}
+    if not run.answered({"owner": owner, "session": handle.session_id, "progress": progress} | degraded):
         console().print(f"Stored as {named(handle.session_id)}: {progress.stage.value}.")
         print_degraded((handle.degraded,) if handle.degraded else ())
 
