@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from memforest_core.cli.toolkit.options import JsonOption
-from memforest_core.cli.toolkit.output import console, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -108,9 +108,8 @@ def config(
 
     loaded, place = load_default_config(name), settings_place(os.environ)
     settings, plan = list(walk(loaded)), connection_plan(loaded)
-    if as_json:
-        connections = asdict(plan) | {"total": plan.total}
-        print_json({"settings": settings, "connections": connections, "file": place})
+    connections = asdict(plan) | {"total": plan.total}
+    if answered({"settings": settings, "connections": connections, "file": place}, as_json=as_json):
         return
     if place is not None:
         console().print(f"Settings file: {printable(place)}; variables go before it.")

@@ -17,7 +17,7 @@ from memforest_core.cli.page import ServedPage, served_page
 from memforest_core.cli.toolkit.logs import QUIET_LIBRARIES
 from memforest_core.cli.toolkit.memory_opening import DATA, opened_memory
 from memforest_core.cli.toolkit.options import JsonOption, option
-from memforest_core.cli.toolkit.output import console, print_json, report_progress
+from memforest_core.cli.toolkit.output import answered, console, report_progress
 
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
@@ -124,11 +124,9 @@ def _announce(
         for group, values in addresses(settings).items()
         for name, value in values.items()
     }
-    if as_json:
-        state = {"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": environment}
-        served = {"page": explorer and explorer.address, "key_file": explorer and explorer.key_file}
-        print_json(state | {"flower": page} | served)
-    else:
+    state = {"pid": os.getpid(), "data": data, "concurrency": concurrency, "environment": environment}
+    served = {"page": explorer and explorer.address, "key_file": explorer and explorer.key_file}
+    if not answered(state | {"flower": page} | served, as_json=as_json):
         out = console()
         out.print(f"MemForest is up in {data} (process {os.getpid()}, {concurrency} tasks at once).", soft_wrap=True)
         if page is not None:
