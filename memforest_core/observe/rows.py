@@ -30,7 +30,7 @@ from memforest_core.observe.records import (
     WorkerBeat,
 )
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction, transaction
+from memforest_core.store.engine import transaction
 from memforest_core.store.owners import visible
 from memforest_core.store.rows import record_of
 from memforest_core.store.schema import current_revision
@@ -298,8 +298,7 @@ class ObserveStore:
         """
         found: dict[TenantId, float] = {}
         for tenant in tenants:
-            with tenant_transaction(self._engine, tenant) as connection:
-                rows = AcceptRows(connection, tenant)
+            with AcceptRows.opened(self._engine, tenant) as rows:
                 most = rows.limits().max_waiting_cells or limit
                 found[tenant] = rows.waiting_cells(most + 1) / most
         return found
