@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import FactId, ForestId, SessionId, TreeId
 from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
 from memforest_core.recall.states import KnownChain, SourceTurn
 from memforest_core.store.owners import ForestRef, find_forest, speakers_of
 from memforest_core.store.packs import PACKED, Texts
+from memforest_core.store.rows import TenantRows
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import MEMBERS
 
@@ -92,12 +93,8 @@ SOURCES = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 
-class TimelineRows:
+class TimelineRows(TenantRows):
     """Rows of one read transaction. Facts come latest first, at most ``limit``."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
@@ -125,12 +122,11 @@ class TimelineRows:
 
     def scenes(self, forest: ForestId) -> list[tuple[TreeId, str]]:
         """The live scenes with their labels, largest first."""
-        rows = self._db.execute(SCENES, {"t": self._tenant, "f": forest})
-        return [(TreeId(row.tree_id), row.label) for row in rows]
+        return [(TreeId(row.tree_id), row.label) for row in self._run(SCENES, f=forest)]
 
     def chains(self, forest: ForestId) -> list[KnownChain]:
         """All chains of subject and attribute, longest first."""
-        rows = self._db.execute(CHAINS, {"t": self._tenant, "f": forest})
+        rows = self._run(CHAINS, f=forest)
         return [KnownChain(row.subject_key, row.subject, row.attribute, row.facts) for row in rows]
 
     def mentions(self, facts: Sequence[FactId], until: datetime | None, limit: int) -> list[Mention]:
@@ -138,7 +134,6 @@ class TimelineRows:
         was corrected after ``until`` was not said yet."""
         if not facts:
             return []
-        values = {"t": self._tenant, "facts": list(facts), "until": until, "n": limit}
         return [
             Mention(
                 fact_id=FactId(row.fact_id),
@@ -147,7 +142,7 @@ class TimelineRows:
                 said_at=row.occurred_at.astimezone(UTC),
                 quote=row.quote,
             )
-            for row in self._db.execute(MENTIONS, values)
+            for row in self._run(MENTIONS, facts=list(facts), until=until, n=limit)
         ]
 
     def turns(self, keys: Collection[TurnKey], chars: int) -> Mapping[TurnKey, SourceTurn]:
@@ -155,12 +150,7 @@ class TimelineRows:
         if not keys:
             return {}
         wanted = sorted(keys)
-        values = {
-            "t": self._tenant,
-            "sessions": [session for session, _ in wanted],
-            "ordinals": [ordinal for _, ordinal in wanted],
-            "chars": chars,
-        }
+        sessions, ordinals = [session for session, _ in wanted], [ordinal for _, ordinal in wanted]
         texts = Texts()
         return {
             (SessionId(row.session_id), row.ordinal): SourceTurn(
@@ -170,7 +160,7 @@ class TimelineRows:
                 said_at=row.occurred_at.astimezone(UTC),
                 text=texts(row.content, row.packed)[:chars],
             )
-            for row in self._db.execute(SOURCES, values)
+            for row in self._run(SOURCES, sessions=sessions, ordinals=ordinals, chars=chars)
         }
 
     def _states(self, statement: sa.TextClause, **values: object) -> list[StoredState]:
@@ -185,5 +175,5 @@ class TimelineRows:
                 superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
                 superseded_at=row.superseded_at.astimezone(UTC) if row.superseded_at else None,
             )
-            for row in self._db.execute(statement, {"t": self._tenant, **values})
+            for row in self._run(statement, **values)
         ]

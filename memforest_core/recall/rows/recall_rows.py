@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -336,17 +337,13 @@ class RecallStore:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        self.reading = partial(TimelineRows.opened, engine)
+        """One read transaction of a tenant's states."""
 
     @contextmanager
     def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
         """Reads of a tenant."""
         yield RecallRows(self._engine, tenant)
-
-    @contextmanager
-    def reading(self, tenant: TenantId) -> Iterator[TimelineRows]:
-        """One read transaction of a tenant's states."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield TimelineRows(connection, tenant)
 
     def forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
         """The owner's forest and its time zone, if it exists."""
