@@ -176,7 +176,7 @@ class TimelineService:
         StoreUnavailable.
         """
         with self.store.reading(tenant) as rows:
-            forest = rows.forest(checked_name(owner, "owner"))
+            forest = rows.find_forest(checked_name(owner, "owner"))
             zone = ZoneInfo("UTC" if forest is None else forest.time_zone)
             wanted = _checked(entity, attribute, scene, (as_of, since, until), zone, limit, cursor)
             if forest is None:

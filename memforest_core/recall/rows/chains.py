@@ -12,9 +12,8 @@ from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
 from memforest_core.recall.states import KnownChain, SourceTurn
-from memforest_core.store.owners import ForestRef, find_forest, speakers_of
+from memforest_core.store.owners import ForestRows
 from memforest_core.store.packs import PACKED, Texts
-from memforest_core.store.rows import TenantRows
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import MEMBERS
 
@@ -93,16 +92,8 @@ SOURCES = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 
-class TimelineRows(TenantRows):
+class TimelineRows(ForestRows):
     """Rows of one read transaction. Facts come latest first, at most ``limit``."""
-
-    def forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest, if it exists."""
-        return find_forest(self._db, self._tenant, owner)
-
-    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
-        """The id and each display name of everybody who has spoken, the newest names first."""
-        return speakers_of(self._db, self._tenant, forest)
 
     def of_subjects(
         self, forest: ForestId, subjects: Collection[str], attributes: Collection[str] | None, limit: int

@@ -348,7 +348,7 @@ class RecallStore:
     def forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
         """The owner's forest and its time zone, if it exists."""
         with self.reading(tenant) as rows:
-            return rows.forest(owner)
+            return rows.find_forest(owner)
 
     def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
         """Keep what calls cost, failed ones included; without a ``forest`` those that were made for several."""
