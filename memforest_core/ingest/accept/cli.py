@@ -14,7 +14,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, option
-from memforest_core.cli.toolkit.output import Exit, answered, console, counted, print_json, printable
+from memforest_core.cli.toolkit.output import Exit, answered, console, counted, printable
 from memforest_core.domain.turns import checked_zone
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
@@ -271,11 +271,10 @@ def _show(report: Report, found: Findings, warnings: Sequence[str], as_json: boo
     shown: list[Mapping[str, object]] = [
         {"session_id": session, **turn, **_instant(turn, found.zone)} for session, turn in found.shown
     ]
-    if as_json:
-        counts = {"sessions": found.sessions, "turns": found.turns, "failed": report.failed, "notices": found.notices}
-        said = {"owner_speaks_as": mine, "speakers": others, "first": first, "last": last, "shown": shown}
-        print_json({"format": report.format, **counts, **said, "errors": report.errors, "warnings": warnings})
-    else:
+    counts = {"sessions": found.sessions, "turns": found.turns, "failed": report.failed, "notices": found.notices}
+    said = {"owner_speaks_as": mine, "speakers": others, "first": first, "last": last, "shown": shown}
+    whole = {"format": report.format, **counts, **said, "errors": report.errors, "warnings": warnings}
+    if not answered(whole, as_json=as_json):
         for turn in shown:
             who = turn.get("name") or turn.get("speaker_id") or turn["role"]
             text = str(turn["content"])[:MAX_SHOWN_CHARS]
