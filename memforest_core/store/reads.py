@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar, cast, overload
 
 import psycopg
@@ -104,11 +105,14 @@ class Reader:
         with closing(pooled) as connection:
             driver = cast(Answering, connection.driver_connection)
             limit_answers(self._engine, driver)
-            if listening := self._engine.dispatch.before_cursor_execute:
-                # Who listens to the engine's statements hears of these too.
-                heard = sa.Connection(self._engine, pooled)
-                for (text, *_), values in statements:
-                    listening(heard, None, text, values, None, False)
+            # Who listens to the engine's statements, as Sentry does, hears of these too, each in a context.
+            heard, dispatch = sa.Connection(self._engine, pooled), self._engine.dispatch
+            events = [
+                (heard, None, words.text, values, SimpleNamespace(dialect=self._engine.dialect), False)
+                for words, values in statements
+            ]
+            for each in events:
+                dispatch.before_cursor_execute(*each)
             pipelines: Pipelines | None = connection.info.get(_PIPELINES)
             if pipelines is None:
                 pipelines = connection.info[_PIPELINES] = Pipelines(driver)
@@ -119,6 +123,9 @@ class Reader:
                 if lost:
                     connection.invalidate(error)
                 raise _as_sqlalchemy(error, lost=lost) from None
+            finally:
+                for each in reversed(events):
+                    dispatch.after_cursor_execute(*each)
 
 
 def _as_sqlalchemy(error: psycopg.Error, *, lost: bool) -> exc.DBAPIError:

@@ -133,6 +133,27 @@ def test_what_goes_together_comes_in_its_order_and_nothing_is_sent_for_no_statem
     assert [text.split()[0] for text in sent] == ["SELECT", "SELECT"]
 
 
+def test_a_tracer_that_listens_to_statements_notes_what_it_began_in_their_contexts(engine: sa.Engine) -> None:
+    """Given a listener as Sentry's, when reads succeed and fail, then each statement's span ends, the last one first."""
+    spans: list[str] = []
+
+    def begin(_connection: object, _cursor: object, text: str, _values: object, context: Any, _many: bool) -> None:
+        context.span = f"{len(spans)} {context.dialect.name}"
+        spans.append(context.span)
+
+    def end(_connection: object, _cursor: object, _text: str, _values: object, context: Any, _many: bool) -> None:
+        assert spans.pop() == context.span
+
+    sa.event.listen(engine, "before_cursor_execute", begin)
+    sa.event.listen(engine, "after_cursor_execute", end)
+    reader = Reader(engine, TENANT)
+    assert reader.together(number_of("SELECT 3"), number_of("SELECT 4")) == (3, 4)
+    assert spans == []
+    with pytest.raises(InvariantViolated):
+        reader.one(number_of("SELECT 1 / 0"))
+    assert spans == []
+
+
 def test_reads_see_their_tenant_alone_and_leave_nothing_on_the_connection(engine: sa.Engine) -> None:
     for tenant in (TENANT, OTHER):
         with tenant_transaction(engine, tenant) as connection:
