@@ -16,7 +16,7 @@ INDEX = (
 
 
 def upgrade() -> None:
-    # Claims go on while the new index is built.
+    # Reads go on while the new index is built; what writes waits, as for any index that is made in a transaction.
     op.execute(INDEX.format("ix_cell_turns", "lane, forest_id"))
     op.execute("DROP INDEX memforest.ix_cell_claim, memforest.ix_cell_live")
     op.execute("ALTER INDEX memforest.ix_cell_turns RENAME TO ix_cell_claim")
